@@ -1,0 +1,278 @@
+"""The command line: `ptool`. Heavy imports happen inside the commands, so that `--help` is instant."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from pipelines.errors import ConfigError, PtoolError
+
+if TYPE_CHECKING:
+    from pipelines.config import RunConfig
+
+PREFECT_SETTINGS = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "90",
+}
+"""No phone-home; problems are told by us, in one line; batches keep the temporary server from losing records."""
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Parse, run, and turn every answerable error into one line and its exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        code = args.run(args)
+    except PtoolError as error:
+        print(f"ptool: {error}", file=sys.stderr)
+        code = error.exit_code
+    except KeyboardInterrupt:
+        print("ptool: interrupted; what is paid for is kept: run the same command again to go on", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    raise SystemExit(code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ptool", description="Make and score personalized tool-calling datasets.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="the whole pipeline; resumes by itself in an existing folder")
+    _config_options(run)
+    run.add_argument("--out", type=Path, metavar="DIR", help="run folder; default outputs/<preset>-seed<seed>")
+    run.add_argument("--runner", choices=["local"], default="local", help="where shards run")
+    run.add_argument("--json", action="store_true", help="print one JSON object last")
+    run.set_defaults(run=_run)
+
+    status = commands.add_parser("status", help="progress and cost, from the ledger")
+    status.add_argument("folder", type=Path, metavar="RUN")
+    status.add_argument("--json", action="store_true")
+    status.set_defaults(run=_status)
+
+    show = commands.add_parser("show", help="one record, pretty, with its evidence")
+    show.add_argument("folder", type=Path, metavar="RUN")
+    show.add_argument("stage", metavar="STAGE", help="scenarios, profiles, samples, train, rejected/queries, ...")
+    show.add_argument("id", nargs="?", help="default: the first few")
+    show.add_argument("--n", type=int, default=3, help="how many without an id")
+    show.add_argument("--json", action="store_true", help="the record as JSON")
+    show.set_defaults(run=_show)
+
+    export = commands.add_parser("export", help="the splits in a trainer's or benchmark's format")
+    export.add_argument("folder", type=Path, metavar="RUN")
+    export.add_argument("--format", required=True, help="ptbench")
+    export.set_defaults(run=_export)
+
+    splits = commands.add_parser("splits", help="sizes and certificate")
+    splits.add_argument("folder", type=Path, metavar="RUN")
+    splits.set_defaults(run=_splits)
+
+    imports = commands.add_parser("import-tools", help="real APIs become a platform of a new scenario")
+    imports.add_argument("source", type=Path, metavar="SRC")
+    imports.add_argument("--format", choices=["openai"], default="openai")
+    imports.add_argument("--line", type=int, help="take the tool list of this line only, counted from 1")
+    imports.add_argument("--name", help="name of the scenario")
+    imports.add_argument("--out", type=Path, metavar="FILE", help="scenario file to write; default <name>.yaml here")
+    imports.add_argument("--json", action="store_true", help="print the counts as one JSON object")
+    imports.set_defaults(run=_import)
+
+    server = commands.add_parser("offline-server", help="the offline model as an OpenAI-compatible server")
+    server.add_argument("--port", type=int, default=8399)
+    server.add_argument("--host", default="127.0.0.1")
+    server.add_argument("--seed", type=int, default=0)
+    server.add_argument("--latency-ms", type=float, default=0)
+    server.add_argument("--fault-429", type=float, default=0, metavar="SHARE")
+    server.add_argument("--fault-500", type=float, default=0, metavar="SHARE")
+    server.add_argument("--malformed", type=float, default=0, metavar="SHARE")
+    server.add_argument("--truncate", type=float, default=0, metavar="SHARE")
+    server.set_defaults(run=_offline_server)
+
+    doctor = commands.add_parser("doctor", help="what would be called, and is it there")
+    _config_options(doctor)
+    doctor.set_defaults(run=_doctor)
+    return parser
+
+
+def _config_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--preset", choices=["tiny", "quick", "paper"], help="default quick")
+    parser.add_argument("--config", type=Path, metavar="F", help="YAML file of config fields")
+    parser.add_argument("--scenario", action="append", metavar="S", help="name, or path of a YAML file; may be repeated")
+    parser.add_argument("--model", metavar="M", help="offline, or openai:<model>")
+    parser.add_argument("--seed", type=int, metavar="N")
+    parser.add_argument("--set", action="append", default=[], metavar="k=v", help="any config field; may be repeated")
+
+
+def _config(args: argparse.Namespace) -> tuple[RunConfig, dict[str, str]]:
+    from pipelines import config
+
+    overrides = config.parse_overrides(args.set)
+    if args.scenario:
+        overrides["scenarios"] = args.scenario
+    if args.model is not None:
+        overrides["model"] = args.model
+    if args.seed is not None:
+        overrides["seed"] = args.seed
+    return config.load(args.preset, args.config, overrides)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from pipelines import report
+    from pipelines.run import Run, default_folder, load_run
+
+    started = time.monotonic()
+    config, origin = _config(args)
+    root = (args.out or default_folder(config)).absolute()
+    asyncio.run(_preflight(config, root))
+    _quiet_prefect()
+    Run.create(root, config, origin)
+    import flows
+
+    print(f"ptool: {config.preset} with {config.model} in {root}", file=sys.stderr)
+    failure: PtoolError | None = None
+    try:
+        asyncio.run(flows.synthesize(config, str(root)))
+    except PtoolError as error:
+        failure = error
+    run = load_run(root)
+    with run.reading():
+        seconds = time.monotonic() - started
+        print(report.summary_text(run, seconds))
+        if args.json:
+            print(json.dumps(report.summary(run, seconds), ensure_ascii=False))
+    if failure is not None:
+        raise failure
+    return 0
+
+
+async def _preflight(config: RunConfig, root: Path) -> None:
+    """All that can be wrong is found before a folder or Prefect exists."""
+    import tempfile
+
+    from pipelines.llm.client import LLM
+    from pipelines.llm.ledger import Ledger
+    from pipelines.run import Run
+
+    Run.check(root, config)
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger(Path(folder) / "ledger.sqlite")
+        llm = LLM(config.model, config.seed, ledger, config.limits)
+        try:
+            await llm.check()
+        finally:
+            await llm.close()
+            ledger.close()
+
+
+def _quiet_prefect() -> None:
+    for key, value in PREFECT_SETTINGS.items():
+        os.environ.setdefault(key, value)
+
+
+def _status(args: argparse.Namespace) -> int:
+    from pipelines import report
+    from pipelines.run import load_run
+
+    run = load_run(args.folder)
+    with run.reading():
+        print(json.dumps(report.summary(run, 0), ensure_ascii=False) if args.json else report.summary_text(run))
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    from pipelines import report
+    from pipelines.jsonio import dumps
+    from pipelines.run import load_run
+
+    for record in report.find(load_run(args.folder), args.stage, args.id, args.n):
+        print(dumps(record) if args.json else report.describe(record) + "\n")
+    return 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    from pipelines.exports import export
+    from pipelines.run import load_run
+
+    for path in export(load_run(args.folder), args.format):
+        print(path)
+    return 0
+
+
+def _splits(args: argparse.Namespace) -> int:
+    from pipelines.run import load_run
+
+    run = load_run(args.folder)
+    path = run.root / "splits" / "certificate.json"
+    if not path.is_file():
+        raise ConfigError(f"{args.folder}: has no splits yet; finish it with `ptool run`")
+    print(path.read_text(encoding="utf-8"), end="")
+    return 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    from pipelines.imports import import_tools, write_scenario
+
+    result = import_tools(args.source, args.line, args.name)
+    path = write_scenario(result, args.out or Path(f"{result.scenario.name}.yaml"))
+    for entry in result.log:
+        print(f"ptool: {entry}", file=sys.stderr)
+    if args.json:
+        print(json.dumps(result.counts, ensure_ascii=False))
+    else:
+        print(f"{path}: {result.counts['accepted']} of {result.counts['tools']} tools; run it with `ptool run --scenario {path}`")
+    return 0
+
+
+def _offline_server(args: argparse.Namespace) -> int:
+    import uvicorn
+
+    from pipelines.llm.offline.app import Faults, offline_app
+
+    for name in ("fault_429", "fault_500", "malformed", "truncate"):
+        if not 0 <= getattr(args, name) <= 1:
+            raise ConfigError(f"--{name.replace('_', '-')} is {getattr(args, name)}; write a share from 0 to 1")
+    faults = Faults(args.fault_429, args.fault_500, args.malformed, args.truncate, args.latency_ms)
+    print(f"ptool: offline model at http://{args.host}:{args.port}/v1, seed {args.seed}; it is no language model", file=sys.stderr)
+    uvicorn.run(offline_app(args.seed, faults), host=args.host, port=args.port, log_level="warning")
+    return 0
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from importlib import metadata
+
+    from pipelines.config import ROOT
+    from pipelines.llm import prompts
+    from pipelines.replies import REPLIES
+
+    config, origin = _config(args)
+    rows: list[tuple[str, str]] = [("python", sys.version.split()[0])]
+    rows += [(name, metadata.version(name)) for name in ("openai", "tenacity", "networkx", "scikit-learn", "jsonschema", "prefect")]
+    rows += [("prompts", f"{sum(bool(prompts.load(name)) for name in REPLIES)} of {len(REPLIES)} load, in {ROOT / 'prompts'}")]
+    rows += [("scenarios", ", ".join(s.name for s in config.scenarios)), ("model", f"{config.model} (from {origin['model']})")]
+    server = os.environ.get("PREFECT_API_URL")
+    rows += [("prefect server", server or "none; a temporary one is started for each run")]
+    for name, value in rows:
+        print(f"{name:<16} {value}")
+    asyncio.run(_preflight(config, Path("doctor-writes-nothing")))
+    key = "set" if os.environ.get("OPENAI_API_KEY") else "not set"
+    print(
+        f"{'endpoint':<16} answers; OPENAI_API_KEY is {key}"
+        if config.model != "offline"
+        else f"{'endpoint':<16} in this process, no key needed"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,518 @@
+"""What a run is: one pydantic model, filled from a preset, a YAML file and `--set k=v`, in that order.
+
+The fields of `RunConfig` define the data; everything under `limits` does not, and may differ when a
+run is resumed. Scenario files are read here too, since they are part of what defines the data.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import math
+import random
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
+
+from pipelines.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parent.parent
+SCENARIOS = ROOT / "scenarios"
+MAX_FILE_BYTES = 4_000_000
+MAX_NAME = 80
+
+Preset = Literal["tiny", "quick", "paper"]
+
+
+class Strict(BaseModel):
+    """Unknown keys are mistakes; attribute docstrings become the descriptions of the form."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+def clean_name(value: str) -> str:
+    """A name that is safe in paths, ids and logs.
+
+    Raises:
+        ValueError: with slashes, `..`, control characters, or more than 80 characters.
+    """
+    value = value.strip()
+    if not value:
+        raise ValueError("is empty; write a name of 1 to 80 characters")
+    if len(value) > MAX_NAME:
+        raise ValueError(f"has {len(value)} characters; write at most {MAX_NAME}")
+    if "/" in value or "\\" in value or ".." in value:
+        raise ValueError(f"{value!r} contains a path; write a plain name such as smart_home")
+    if any(unicodedata.category(char).startswith("C") for char in value):
+        raise ValueError(f"{value!r} contains a control character; write a plain name such as smart_home")
+    return value
+
+
+def identifier(name: str) -> str:
+    """The id form of a name: lower case, words joined by `_`; a digest when nothing readable is left."""
+    words = re.findall(r"\w+", unicodedata.normalize("NFKC", name).casefold())
+    joined = "_".join(words)[:60]
+    return joined or "x" + hashlib.sha256(name.encode()).hexdigest()[:8]
+
+
+class SituationSpec(Strict):
+    """A context given by hand."""
+
+    name: str
+    description: str = Field(max_length=500)
+
+    _name = field_validator("name")(clean_name)
+
+
+class CapabilitySpec(Strict):
+    """A capability given by hand."""
+
+    name: str
+    description: str = Field(default="", max_length=500)
+    open: bool = True
+
+    _name = field_validator("name")(clean_name)
+
+
+class ImportedApi(Strict):
+    """One real API, as `ptool import-tools` wrote it."""
+
+    name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$")
+    description: str = Field(max_length=20_000)
+    parameters: dict[str, JsonValue]
+
+
+class ImportedPlatform(Strict):
+    """A platform of real APIs; competitors are synthesised around it."""
+
+    name: str
+    description: str = Field(max_length=2_000)
+    apis: list[ImportedApi] = Field(min_length=1)
+
+    _name = field_validator("name")(clean_name)
+
+
+class ScenarioSpec(Strict):
+    """A scenario as a user names it; what is left out, the model proposes."""
+
+    name: str
+    """The name, e.g. smart_home."""
+
+    description: str = Field(max_length=2_000)
+    """What people do in it, one or two sentences."""
+
+    contexts: list[SituationSpec] | None = None
+    """Situations that move preferences; left out: the model proposes four."""
+
+    capabilities: list[CapabilitySpec] | None = None
+    """What any platform can do; the model adds more when the platforms need more APIs."""
+
+    platform: ImportedPlatform | None = None
+    """A platform of real APIs, written by `ptool import-tools`."""
+
+    _name = field_validator("name")(clean_name)
+
+    @field_validator("capabilities", mode="before")
+    @classmethod
+    def _words(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            return [{"name": item} if isinstance(item, str) else item for item in value]
+        return value
+
+    @field_validator("capabilities")
+    @classmethod
+    def _some(cls, value: list[CapabilitySpec] | None) -> list[CapabilitySpec] | None:
+        if value is not None and not value:
+            raise ValueError("is empty: list at least one capability, or leave the key out to have the model propose them")
+        if value is not None:
+            _no_twins("capabilities", [identifier(item.name) for item in value])
+        return value
+
+    @field_validator("contexts")
+    @classmethod
+    def _two(cls, value: list[SituationSpec] | None) -> list[SituationSpec] | None:
+        if value is not None and len(value) < 2:
+            raise ValueError("names fewer than 2: a preference needs situations to differ in; add one or leave the key out")
+        if value is not None:
+            _no_twins("contexts", [identifier(item.name) for item in value])
+        return value
+
+    @property
+    def id(self) -> str:
+        """The scenario's id."""
+        return identifier(self.name)
+
+
+class Limits(Strict):
+    """What may differ between two runs of the same data: speed, patience, money."""
+
+    concurrency: int = Field(default=16, ge=1, le=1024)
+    """Requests in flight at once."""
+
+    timeout_s: float = Field(default=120, gt=0, le=3600)
+    """Patience for one reply, in seconds."""
+
+    attempts: int = Field(default=5, ge=1, le=20)
+    """Tries per request on transport faults, 408, 409, 429 and 5xx."""
+
+    max_calls: int | None = Field(default=None, ge=1)
+    """Stop new work after this many paid requests."""
+
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Stop new work after this many tokens, prompt and reply together."""
+
+    shard_users: int = Field(default=4, ge=1, le=1000)
+    """Users per task of the sample stages."""
+
+
+class Samples(Strict):
+    """How many samples each split holds, exactly."""
+
+    train: int = Field(default=150, ge=1)
+    """Training samples of the trained users."""
+
+    test_trained_users: int = Field(default=24, ge=0)
+    """Held-out samples of the same users."""
+
+    test_untrained_users: int = Field(default=26, ge=0)
+    """Samples of users that training never sees."""
+
+    @property
+    def total(self) -> int:
+        """Samples in all splits together."""
+        return self.train + self.test_trained_users + self.test_untrained_users
+
+
+class RunConfig(Strict):
+    """One run of the pipeline. Everything but `limits` defines the data."""
+
+    preset: Preset = "quick"
+    """The preset the run started from."""
+
+    seed: int = Field(default=7, ge=0, le=2**31 - 1)
+    """Draws the plan, the users and the model's sampling."""
+
+    language: Literal["en"] = "en"
+    """Language of all texts."""
+
+    model: str = Field(default="offline", min_length=1, max_length=200)
+    """`offline`, or `openai:<model>` with OPENAI_BASE_URL and OPENAI_API_KEY in the environment."""
+
+    scenarios: list[ScenarioSpec] = Field(min_length=1, max_length=100)
+    """The scenarios, in full; on the command line and in a config file a name or a path stands for one."""
+
+    platforms_per_scenario: int = Field(default=3, ge=2, le=8)
+    """Competing platforms."""
+
+    apis_per_platform: int = Field(default=8, ge=2, le=64)
+    """APIs of each platform, exactly."""
+
+    contexts_per_scenario: int = Field(default=4, ge=2, le=8)
+    """Situations that move preferences."""
+
+    users: int = Field(default=8, ge=1, le=100_000)
+    """People."""
+
+    untrained_users: int = Field(default=2, ge=0)
+    """Users kept out of training."""
+
+    layers: list[int] | None = None
+    """Branching k_l of the top-down profile assignment; their product must reach `users`. Left out: derived."""
+
+    feature_roots: tuple[int, int] = (3, 12)
+    """How many roots the feature tree may end with."""
+
+    events: tuple[int, int] = (20, 30)
+    """Events per user and scenario, least and most."""
+
+    choice_noise: float = Field(default=0.06, gt=0, le=1)
+    """Temperature of the soft choice of a platform in the histories."""
+
+    min_margin: float = Field(default=0.05, ge=0, le=1)
+    """A label needs the best platform to be this much better than the second."""
+
+    min_posterior: float = Field(default=0.5, ge=0, le=1)
+    """The visible history must make the gold platform at least this likely, and the likeliest."""
+
+    profile_share: float = Field(default=0.5, ge=0, le=1)
+    """Share of slots that need a profile value where the API allows it."""
+
+    samples: Samples = Samples()
+    """Exact sizes of the splits."""
+
+    queries_per_call: int = Field(default=8, ge=1, le=32)
+    """Queries the user agent words in one reply."""
+
+    max_rounds: int = Field(default=12, ge=1, le=100)
+    """How often rejected slots of a user and scenario are drawn again before the yield alarm."""
+
+    judge: bool = True
+    """Ask a judge about every sample that passed the rules."""
+
+    now: str = Field(default="2026-03-02T09:00:00", pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$")
+    """The day the queries are asked, local time."""
+
+    limits: Limits = Limits()
+    """What does not change the data."""
+
+    @field_validator("scenarios", mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            value = [part for part in value.split(",") if part.strip()]
+        if isinstance(value, list):
+            return [read_scenario(item) if isinstance(item, str) else item for item in value]
+        return value
+
+    @model_validator(mode="after")
+    def _possible(self) -> RunConfig:
+        _no_twins("scenarios", [scenario.id for scenario in self.scenarios])
+        if self.untrained_users >= self.users:
+            raise ValueError(f"untrained_users is {self.untrained_users} of {self.users} users; leave at least one to train on")
+        if self.samples.test_untrained_users and not self.untrained_users:
+            raise ValueError("samples.test_untrained_users needs untrained_users of at least 1")
+        if self.events[0] < 1 or self.events[1] < self.events[0] or self.events[1] > 200:
+            raise ValueError(f"events is {list(self.events)}; write [least, most] with 1 <= least <= most <= 200")
+        if self.feature_roots[0] < 1 or self.feature_roots[1] < self.feature_roots[0]:
+            raise ValueError(f"feature_roots is {list(self.feature_roots)}; write [least, most] with 1 <= least <= most")
+        if self.layers is not None and (min(self.layers, default=0) < 1 or math.prod(self.layers) < self.users):
+            raise ValueError(f"layers {self.layers} give {math.prod(self.layers)} users, {self.users} are wanted; raise one of them")
+        return self
+
+    def rng(self, *key: object) -> random.Random:
+        """A generator that depends on the seed and the key, never on who came first."""
+        text = json.dumps([self.seed, *map(str, key)])
+        return random.Random(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big"))
+
+    @property
+    def branching(self) -> list[int]:
+        """The k_l in force: given, or near-equal factors whose product is the least that reaches `users`."""
+        if self.layers is not None:
+            return self.layers
+        depth = 1 if self.users <= 3 else 2 if self.users < 8 else 3
+        best: list[int] = []
+        for first in range(1, self.users + 1):
+            rest = [first] if depth == 1 else _split(self.users, first, depth)
+            if math.prod(rest) >= self.users and (not best or _worse(best, rest)):
+                best = rest
+        return best
+
+    def data(self) -> dict[str, Any]:
+        """The half that defines the data, as JSON."""
+        return self.model_dump(mode="json", exclude={"limits"})
+
+
+def _split(users: int, first: int, depth: int) -> list[int]:
+    rest = math.ceil(users / first)
+    if depth == 2:
+        return [first, rest]
+    second = max(1, round(math.sqrt(rest)))
+    while rest % second and second > 1:
+        second -= 1
+    return [first, second, math.ceil(rest / second)]
+
+
+def _worse(old: list[int], new: list[int]) -> bool:
+    """Less overshoot wins, then the flatter tree, then the wider last layer."""
+    return (math.prod(new), max(new) - min(new), new) < (math.prod(old), max(old) - min(old), old)
+
+
+def _no_twins(what: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"{what} names {name!r} twice; keep one")
+        seen.add(name)
+
+
+PRESETS: dict[Preset, dict[str, Any]] = {
+    "tiny": {
+        "scenarios": ["shopping"],
+        "platforms_per_scenario": 2,
+        "apis_per_platform": 6,
+        "users": 3,
+        "untrained_users": 1,
+        "samples": {"train": 14, "test_trained_users": 4, "test_untrained_users": 6},
+    },
+    "quick": {"scenarios": ["shopping", "takeout"]},
+    "paper": {
+        "scenarios": ["shopping", "takeout", "entertainment", "work", "travel"],
+        "apis_per_platform": 24,
+        "users": 80,
+        "untrained_users": 6,
+        "layers": [4, 4, 5],
+        "samples": {"train": 7096, "test_trained_users": 474, "test_untrained_users": 609},
+    },
+}
+
+
+def load(
+    preset: Preset | None = None,
+    file: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> tuple[RunConfig, dict[str, str]]:
+    """The effective config and where each of its fields came from.
+
+    Args:
+        preset: Starts from it; a file may name one with `preset:`; else `quick`.
+        file: A YAML mapping of fields.
+        overrides: `--set` values by dotted key, already parsed.
+
+    Raises:
+        ConfigError: naming the file or option, the field, what was found and what to write.
+    """
+    given = read_yaml(file) if file is not None else {}
+    if not isinstance(given, dict):
+        raise ConfigError(f"{file}: holds a {type(given).__name__}; write a mapping such as `users: 8`")
+    chosen = preset or given.get("preset") or "quick"
+    if chosen not in PRESETS:
+        raise ConfigError(f"{file}: preset is {chosen!r}; write one of {', '.join(PRESETS)}")
+    merged: dict[str, Any] = {"preset": chosen}
+    origin: dict[str, str] = {}
+    layers: list[tuple[str, Mapping[str, Any]]] = [(f"preset {chosen}", PRESETS[chosen])]
+    if file is not None and isinstance(given.get("scenarios"), list):
+        given["scenarios"] = [_beside(file, item) for item in given["scenarios"]]
+    layers.append((str(file), {key: value for key, value in given.items() if key != "preset"}))
+    layers.append(("--set", _nest(overrides or {})))
+    for name, layer in layers:
+        for key, value in layer.items():
+            old = merged.get(key)
+            merged[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
+            origin[key] = name
+    where = str(file) if file is not None else "config"
+    config = _validated(RunConfig, merged, where, origin)
+    for field in RunConfig.model_fields:
+        origin.setdefault(field, "default")
+    return config, origin
+
+
+def _beside(file: Path, item: Any) -> Any:
+    """A scenario path in a config file counts from that file."""
+    if isinstance(item, str) and item.endswith((".yaml", ".yml")) and not Path(item).is_absolute():
+        return str(file.parent / item)
+    return item
+
+
+def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in flat.items():
+        *parents, last = key.split(".")
+        place = nested
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = value
+    return nested
+
+
+def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
+    """`k=v` words to values; v is read as YAML, so `3`, `true` and `[a, b]` have types.
+
+    Raises:
+        ConfigError: without `=`, or when the value is not YAML.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, sign, text = pair.partition("=")
+        if not sign or not key.strip():
+            raise ConfigError(f"--set {pair!r}: no `=`; write key=value, e.g. --set users=12")
+        try:
+            found[key.strip()] = yaml.safe_load(text) if len(text) < MAX_FILE_BYTES else text
+        except yaml.YAMLError:
+            found[key.strip()] = text
+    return found
+
+
+def read_scenario(item: str) -> ScenarioSpec:
+    """A scenario by name (a file in `scenarios/`) or by path.
+
+    Raises:
+        ConfigError: when there is no such file, or it is not a scenario.
+    """
+    path = Path(item)
+    if not item.endswith((".yaml", ".yml")):
+        name = item.strip()
+        known = sorted(file.stem for file in SCENARIOS.glob("*.yaml"))
+        if name not in known:
+            raise ConfigError(f"scenarios: no scenario {name[:100]!r}; write one of {', '.join(known)}, or the path of a .yaml file")
+        path = SCENARIOS / f"{name}.yaml"
+    data = read_yaml(path)
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: holds a {type(data).__name__}; write a mapping with name and description")
+    return _validated(ScenarioSpec, data, str(path), {})
+
+
+def read_yaml(path: Path) -> Any:
+    """One YAML document: UTF-8, bounded, no aliases, no tags.
+
+    Raises:
+        ConfigError: naming the file and, where known, the line.
+    """
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES:,} bytes; write a smaller file")
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"{str(path)[:200]!r}: cannot read: {reason}; write the path of a YAML file") from None
+    if not text.strip():
+        raise ConfigError(f"{path}: is empty; write a mapping such as `name: smart_home`")
+    try:
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                line = event.start_mark.line + 1 if event.start_mark is not None else 1
+                raise ConfigError(f"{path}, line {line}: YAML aliases (*{event.anchor}) are not read; write the value out")
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise ConfigError(f"{path}{where}: not YAML: {problem}; correct that line") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply; flatten it") from None
+
+
+_Model = TypeVar("_Model", bound=Strict)
+
+
+def _validated(model: type[_Model], data: dict[str, Any], where: str, origin: Mapping[str, str]) -> _Model:
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        location = ".".join(str(part) for part in first["loc"])
+        top = str(first["loc"][0]) if first["loc"] else ""
+        place = origin.get(top, where)
+        if first["type"] == "extra_forbidden":
+            known = _fields_at(model, first["loc"])
+            near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"write one of {', '.join(known)}"
+            raise ConfigError(f"{place}: {location}: unknown key; {hint}") from None
+        found = repr(first.get("input"))
+        found = found if len(found) <= 80 else found[:77] + "..."
+        message = first["msg"].removeprefix("Value error, ")
+        what = f"{location}: " if location else ""
+        shown = f" (found {found})" if first["type"] not in ("value_error", "missing") else ""
+        raise ConfigError(f"{place}: {what}{message}{shown}") from None
+
+
+def _fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    fields = model.model_fields
+    for part in location[:-1]:
+        if isinstance(part, str) and part in fields:
+            inner = _models_in(fields[part].annotation)
+            fields = inner[0].model_fields if inner else fields
+    return list(fields)
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models_in(part)]

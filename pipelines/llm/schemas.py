@@ -1,0 +1,48 @@
+"""JSON Schemas of replies and records: derived from the pydantic models, checked here with jsonschema."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jsonschema
+from pydantic import BaseModel
+
+from pipelines.jsonio import canonical
+
+
+@cache
+def reply_schema(name: str, model: type[BaseModel]) -> dict[str, Any]:
+    """Schema of what a model must answer to one prompt."""
+    schema = model.model_json_schema()
+    schema["title"] = name
+    return schema
+
+
+_VALIDATORS: dict[str, jsonschema.Draft202012Validator] = {}
+
+
+def validator(schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
+    """A validator with format checks, made once per schema."""
+    key = canonical(schema)
+    if key not in _VALIDATORS:
+        _VALIDATORS[key] = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+    return _VALIDATORS[key]
+
+
+def first_error(schema: dict[str, Any], value: Any) -> str | None:
+    """The deepest thing wrong with a value, as `path: message`, or None."""
+    error = jsonschema.exceptions.best_match(validator(schema).iter_errors(value))
+    if error is None:
+        return None
+    path = ".".join(str(part) for part in error.absolute_path)
+    return f"{path or 'the object'}: {error.message[:300]}"
+
+
+def schema_problem(schema: Any) -> str | None:
+    """What the JSON-Schema meta-schema has against a schema, or None."""
+    try:
+        jsonschema.Draft202012Validator.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        return f"{'.'.join(map(str, error.absolute_path)) or 'schema'}: {error.message[:200]}"
+    return None

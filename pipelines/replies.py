@@ -1,0 +1,196 @@
+"""What a model must answer to each prompt; published as `schemas/replies/<prompt>.json`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from pipelines.records import FeatureKind, SourceKind
+
+SNAKE = r"^[a-z][a-z0-9_]{0,63}$"
+
+
+class Reply(BaseModel):
+    """Base of all replies; attribute docstrings reach the model as descriptions."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class NamedThing(Reply):
+    name: str = Field(pattern=SNAKE)
+    description: str = Field(min_length=3, max_length=500)
+
+
+class CapabilityReply(NamedThing):
+    open: bool = True
+    """True when a user can start it on any platform; false for follow-ups such as tracking an order."""
+
+
+class TraitReply(Reply):
+    trait: str
+    level: float = Field(ge=0, le=1)
+    phrase: str = Field(min_length=3, max_length=200)
+    """The level in words."""
+
+
+class PlatformReply(Reply):
+    name: str = Field(min_length=2, max_length=60)
+    description: str = Field(min_length=3, max_length=500)
+    traits: list[TraitReply]
+
+
+class ScenarioReply(Reply):
+    """Answer to `tools.expand_scenario`."""
+
+    traits: list[NamedThing] = Field(min_length=4, max_length=8)
+    contexts: list[NamedThing] = Field(min_length=2, max_length=8)
+    capabilities: list[CapabilityReply]
+    platforms: list[PlatformReply]
+
+
+class GroupReply(NamedThing):
+    capabilities: list[str] = Field(min_length=1)
+    """Names from the capability list; each belongs to one group."""
+
+
+class PlatformGroupsReply(Reply):
+    """Answer to `tools.expand_platform`."""
+
+    groups: list[GroupReply] = Field(min_length=1)
+
+
+class ApiReply(Reply):
+    name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
+    capability: str
+    description: str = Field(min_length=5, max_length=1000)
+    parameters: dict[str, JsonValue]
+    """JSON Schema 2020-12 of type object."""
+    returns: str = Field(min_length=3, max_length=500)
+
+
+class ApisReply(Reply):
+    """Answer to `tools.expand_apis`."""
+
+    apis: list[ApiReply] = Field(min_length=1)
+
+
+class FeatureReply(NamedThing):
+    kind: FeatureKind
+    leaves: list[str] = Field(min_length=1)
+    """Ids of the leaves it covers."""
+
+
+class FeaturesReply(Reply):
+    """Answer to `features.name_cluster`."""
+
+    features: list[FeatureReply] = Field(min_length=1)
+
+
+class FeatureGroupReply(NamedThing):
+    kind: FeatureKind
+    members: list[str] = Field(min_length=1)
+    """Ids of the features it covers."""
+
+
+class FeatureGroupsReply(Reply):
+    """Answer to `features.group`."""
+
+    groups: list[FeatureGroupReply] = Field(min_length=1)
+
+
+class BranchReply(Reply):
+    """Answer to `profiles.branch`: one entry per wanted child."""
+
+    people: list[dict[str, JsonValue]] = Field(min_length=1)
+    """Feature id -> value."""
+
+
+class WishReply(Reply):
+    context: str
+    priorities: list[str] = Field(min_length=2, max_length=4)
+    """Trait names, most important first."""
+    words: str = Field(min_length=10, max_length=500)
+    """The same in one sentence about the person."""
+
+
+class PersonWishesReply(Reply):
+    user: str
+    contexts: list[WishReply] = Field(min_length=2)
+
+
+class PreferencesReply(Reply):
+    """Answer to `profiles.prefer`."""
+
+    people: list[PersonWishesReply] = Field(min_length=1)
+
+
+class EventReply(Reply):
+    number: int
+    """The number of the planned event."""
+    arguments: dict[str, JsonValue]
+    summary: str = Field(min_length=5, max_length=300)
+    """One line in the past, no subject."""
+    rating: int | None = Field(default=None, ge=1, le=5)
+
+
+class HistoryReply(Reply):
+    """Answer to `histories.simulate`."""
+
+    events: list[EventReply] = Field(min_length=1)
+
+
+class QueryReply(Reply):
+    slot: str
+    text: str = Field(min_length=3, max_length=1000)
+
+
+class QueriesReply(Reply):
+    """Answer to `queries.write`."""
+
+    queries: list[QueryReply] = Field(min_length=1)
+
+
+class SourceReply(Reply):
+    path: str
+    """Dotted path of the argument."""
+    kind: SourceKind
+    at: str = ""
+    """query: the words of the query, verbatim; profile: the feature; history: the event id."""
+
+
+class CallReply(Reply):
+    api: str
+    arguments: dict[str, JsonValue]
+    sources: list[SourceReply]
+    """One entry per argument."""
+
+
+class SolutionReply(Reply):
+    """Answer to `solutions.solve`."""
+
+    platform: str
+    """Name of the platform."""
+    calls: list[CallReply] = Field(min_length=1, max_length=8)
+
+
+class JudgeReply(Reply):
+    """Answer to `verify.judge`: the reason comes before the verdict."""
+
+    reason: str = Field(min_length=3, max_length=1000)
+    verdict: Literal["pass", "fail"]
+
+
+REPLIES: dict[str, type[Reply]] = {
+    "tools.expand_scenario": ScenarioReply,
+    "tools.expand_platform": PlatformGroupsReply,
+    "tools.expand_apis": ApisReply,
+    "features.name_cluster": FeaturesReply,
+    "features.group": FeatureGroupsReply,
+    "profiles.branch": BranchReply,
+    "profiles.prefer": PreferencesReply,
+    "histories.simulate": HistoryReply,
+    "queries.write": QueriesReply,
+    "solutions.solve": SolutionReply,
+    "verify.judge": JudgeReply,
+}

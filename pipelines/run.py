@@ -1,0 +1,342 @@
+"""The run folder: the only module that writes a run.
+
+What defines the data is in `config.json`, what was made and lost in `manifest.json`; both hold no times
+and no limits, so that a resumed run ends with the same bytes as one that was never stopped. A stage
+is made again only when its key changes: its prompts, its code version or the files it read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from pipelines import __version__
+from pipelines.config import ROOT, RunConfig
+from pipelines.errors import ConfigError, Unavailable
+from pipelines.jsonio import canonical, digest, file_digest, pretty, read_lines, write_lines, write_text
+from pipelines.llm import prompts
+from pipelines.llm.client import LLM
+from pipelines.llm.ledger import Ledger
+from pipelines.records import (
+    API,
+    FeatureNode,
+    History,
+    Profile,
+    Query,
+    Record,
+    Rejection,
+    Sample,
+    Scenario,
+    Solution,
+)
+from pipelines.stage import Context, StageResult
+
+Out = TypeVar("Out", bound=Record)
+
+STAGES: dict[str, type[Record]] = {
+    "01_scenarios": Scenario,
+    "02_apis": API,
+    "03_features": FeatureNode,
+    "04_profiles": Profile,
+    "05_histories": History,
+    "06_queries": Query,
+    "07_solutions": Solution,
+    "08_samples": Sample,
+}
+PROMPTS_OF: dict[str, tuple[str, ...]] = {
+    "01_scenarios": ("tools.expand_scenario",),
+    "02_apis": ("tools.expand_platform", "tools.expand_apis"),
+    "03_features": ("features.name_cluster", "features.group"),
+    "04_profiles": ("profiles.branch", "profiles.prefer"),
+    "05_histories": ("histories.simulate",),
+    "08_samples": ("queries.write", "solutions.solve", "verify.judge"),
+}
+LOOP = ("06_queries", "07_solutions", "08_samples")
+
+
+def default_folder(config: RunConfig) -> Path:
+    """`outputs/<preset>-seed<seed>`, so that the same command finds its run again."""
+    return ROOT / "outputs" / f"{config.preset}-seed{config.seed}"
+
+
+class Run:
+    """One run folder, locked for this process while open."""
+
+    def __init__(self, root: Path, config: RunConfig, origin: dict[str, str]) -> None:
+        self.root = root
+        self.config = config
+        self.origin = origin
+        self.manifest: dict[str, Any] = {"stages": {}}
+        self.reused: set[str] = set()
+        self._lock: int | None = None
+        self._ledger: Ledger | None = None
+        self._llm: LLM | None = None
+
+    @classmethod
+    def check(cls, root: Path, config: RunConfig) -> None:
+        """Look before anything is written: the folder, its config and its finished stages.
+
+        Raises:
+            ConfigError: when the folder belongs to another run, or a stage file is corrupt.
+            Unavailable: when the folder cannot be written.
+        """
+        _check_path(root)
+        if not root.exists():
+            return
+        if not root.is_dir():
+            raise ConfigError(f"{root}: is a file; choose a folder with --out")
+        if not os.access(root, os.W_OK | os.X_OK):
+            raise Unavailable(f"{root}: is read-only; choose another folder with --out")
+        run = cls(root, config, {})
+        if not (root / "config.json").exists():
+            if any(root.iterdir()):
+                raise ConfigError(f"{root}: holds files but no run; choose an empty or new folder with --out")
+            return
+        run._compare_config()
+        run._read_manifest()
+        for name in STAGES:
+            if name in run.manifest["stages"]:
+                run._sound(name)
+
+    @classmethod
+    def open(cls, root: Path, config: RunConfig, origin: dict[str, str] | None = None, llm: Callable[[Ledger], LLM] | None = None) -> Run:
+        """Create or resume a run folder and lock it.
+
+        Args:
+            llm: Only for tests: makes the model from the ledger.
+        """
+        cls.create(root, config, origin or {})
+        run = cls(root, config, origin or {})
+        try:
+            run._lock = os.open(root / ".lock", os.O_CREAT | os.O_RDWR, 0o644)
+            fcntl.flock(run._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(run._lock or -1)
+            raise ConfigError(f"{root}: another process is working on this run; wait for it, or choose another --out") from None
+        except OSError as error:
+            raise Unavailable(f"{root}: cannot write: {error.strerror}; choose another folder with --out") from None
+        run._read_manifest()
+        run._ledger = Ledger(root / "ledger.sqlite")
+        run._llm = llm(run._ledger) if llm is not None else LLM(config.model, config.seed, run._ledger, config.limits)
+        return run
+
+    @classmethod
+    def create(cls, root: Path, config: RunConfig, origin: dict[str, str]) -> None:
+        """Make the folder and its `config.json`, unless they are there."""
+        cls.check(root, config)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Unavailable(f"{root}: cannot make the folder: {error.strerror}; choose another with --out") from None
+        if not (root / "config.json").exists():
+            where = {key: value for key, value in origin.items() if key != "limits"}
+            write_text(root / "config.json", [pretty({"ptool": __version__, "data": config.data(), "origin": where}) + "\n"])
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """The ledger open for reading, for reports."""
+        self._ledger = Ledger(self.root / "ledger.sqlite")
+        try:
+            yield
+        finally:
+            self._ledger.close()
+
+    @property
+    def llm(self) -> LLM:
+        """The model of this run."""
+        assert self._llm is not None, "the run is not open"
+        return self._llm
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of this run."""
+        assert self._ledger is not None, "the run is not open"
+        return self._ledger
+
+    @property
+    def context(self) -> Context:
+        """What stages get."""
+        return Context(self.config, self.llm)
+
+    async def close(self) -> None:
+        """Close connections and the ledger, release the lock."""
+        if self._llm is not None:
+            await self._llm.close()
+        if self._ledger is not None:
+            self._ledger.close()
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def file(self, name: str) -> Path:
+        """A stage file."""
+        return self.root / f"{name}.jsonl"
+
+    def read(self, name: str) -> Iterator[Record]:
+        """The records of a finished stage, one by one."""
+        return read_lines(self.file(name), STAGES[name])
+
+    # Stages
+
+    def key(self, name: str, inputs: Sequence[str]) -> str:
+        """What a stage depends on: config, code version, its prompts, the bytes of the files it reads."""
+        refs = [prompts.load(prompt).ref for prompt in PROMPTS_OF.get(name, ())]
+        read = [self.manifest["stages"][one]["sha256"] for one in inputs]
+        return digest(canonical([name, __version__, self.config.data(), refs, read]))
+
+    def finished(self, name: str, key: str) -> bool:
+        """Is the stage there, made from the same things?"""
+        return bool(self.manifest["stages"].get(name, {}).get("key") == key)
+
+    async def stage(self, name: str, model: type[Out], inputs: Sequence[str], work: Callable[[], Awaitable[StageResult[Out]]]) -> list[Out]:
+        """Do a stage, or read it when nothing it depends on has changed."""
+        key = self.key(name, inputs)
+        if self.finished(name, key):
+            self.reused.add(name)
+            return list(read_lines(self.file(name), model))
+        result = await work()
+        self.keep(name, key, result.kept, result.rejected, result.notes)
+        return result.kept
+
+    def keep(self, name: str, key: str, kept: Iterable[Record], rejected: Iterable[Rejection], notes: dict[str, Any]) -> None:
+        """Write a stage's files, then its entry in the manifest."""
+        counts: Counter[str] = Counter()
+
+        def counted() -> Iterator[Rejection]:
+            for rejection in rejected:
+                counts[rejection.reason] += 1
+                yield rejection
+
+        total = 0
+
+        def numbered() -> Iterator[Record]:
+            nonlocal total
+            for record in kept:
+                total += 1
+                yield record
+
+        write_lines(self.file(name), numbered())
+        write_lines(self.root / "rejected" / f"{name}.jsonl", counted())
+        self.manifest["stages"][name] = {
+            "key": key,
+            "sha256": file_digest(self.file(name)),
+            "kept": total,
+            "rejected": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
+            "prompts": [prompts.load(prompt).ref for prompt in PROMPTS_OF.get(name, ())],
+            "notes": notes,
+        }
+        self.write_manifest()
+
+    def write_manifest(self) -> None:
+        """Versions, digests, model, prompt references and counts; no times."""
+        ordered: dict[str, Any] = {
+            "ptool": __version__,
+            "model": self.config.model,
+            "made_by": maker(self.config.model),
+            "seed": self.config.seed,
+            "config": digest(canonical(self.config.data())),
+            "stages": dict(sorted(self.manifest["stages"].items())),
+            **{key: self.manifest[key] for key in ("splits", "complete") if key in self.manifest},
+        }
+        write_text(self.root / "manifest.json", [pretty(ordered) + "\n"])
+
+    def part(self, shard: int) -> Path:
+        """Where one shard of the sample stages keeps its share until all are merged."""
+        return self.root / "parts" / f"shard_{shard:04d}"
+
+    def drop_parts(self) -> None:
+        """Remove the shards' files once they are merged."""
+        shutil.rmtree(self.root / "parts", ignore_errors=True)
+
+    # Reading what is there
+
+    def _read_manifest(self) -> None:
+        path = self.root / "manifest.json"
+        if path.exists():
+            self.manifest = _json(path)
+            if not isinstance(self.manifest.get("stages"), dict):
+                raise ConfigError(f"{path}: holds no stages; restore the file, or choose another folder with --out")
+
+    def _compare_config(self) -> None:
+        path = self.root / "config.json"
+        old, new = _json(path).get("data"), self.config.data()
+        if not isinstance(old, dict):
+            raise ConfigError(f"{path}: holds no data config; restore the file, or choose another folder with --out")
+        fields = [f"{k} ({_short(old.get(k))} there, {_short(new.get(k))} here)" for k in new if old.get(k) != new[k]]
+        if fields:
+            raise ConfigError(
+                f"{self.root}: holds a run with another data config: {'; '.join(fields)}; "
+                "give the same config to resume it, or choose another folder with --out"
+            )
+
+    def _sound(self, name: str) -> None:
+        entry = self.manifest["stages"][name]
+        path = self.file(name)
+        if not path.exists():
+            del self.manifest["stages"][name]
+            return
+        if file_digest(path) == entry["sha256"]:
+            return
+        for _ in read_lines(path, STAGES[name]):
+            pass
+        raise ConfigError(
+            f"{path}: was changed after the run wrote it; restore it, or delete it to have its stage made again from the ledger"
+        )
+
+
+def maker(model: str) -> str:
+    """What to say of the data's origin, wherever it appears."""
+    if model.endswith("offline"):
+        return "ptool offline model: no language model, hand-written knowledge files and planted mistakes"
+    return f"model {model}"
+
+
+def load_run(root: Path) -> Run:
+    """An existing run, for reading only.
+
+    Raises:
+        ConfigError: when the folder holds no run.
+    """
+    path = root / "config.json"
+    if not path.is_file():
+        raise ConfigError(f"{root}: holds no run (no config.json); write the folder that `ptool run` printed")
+    data = _json(path)
+    run = Run(root, RunConfig.model_validate(data["data"]), data.get("origin", {}))
+    run._read_manifest()
+    return run
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}; restore the file, or choose another folder with --out") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: is no object; restore the file, or choose another folder with --out")
+    return value
+
+
+def _check_path(root: Path) -> None:
+    name = root.name
+    if len(name) > 200 or "\0" in str(root) or any(ord(c) < 32 for c in str(root)):
+        raise ConfigError(f"--out {str(root)[:80]!r}: not a folder name; write up to 200 plain characters")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        value = [item.get("name", "?") for item in value]
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def model_of(record: BaseModel) -> dict[str, Any]:
+    """A record as JSON values."""
+    return record.model_dump(mode="json")

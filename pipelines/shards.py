@@ -1,0 +1,82 @@
+"""The sample stages in shards of users: each shard keeps its own files, all are merged in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pipelines.jsonio import read_lines, write_lines, write_text
+from pipelines.loop import Population, fill_cells
+from pipelines.records import Query, Record, Rejection, Sample, Solution
+from pipelines.run import LOOP, Run
+from pipelines.splits import Quotas, plan_quotas
+
+Kind = TypeVar("Kind", bound=Record)
+_REJECTED = {"06_queries": "queries", "07_solutions": "solutions", "08_samples": "verify"}
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some users' cells."""
+
+    number: int
+    cells: tuple[tuple[str, str], ...]
+
+
+def plan(run: Run, population: Population) -> tuple[Quotas, list[Shard]]:
+    """Quotas of all cells, and the cells in shards of whole users."""
+    cells = list(population.open_cells(run.context))
+    quotas = plan_quotas(run.config, list(population.profiles), cells)
+    users = list(dict.fromkeys(user for user, _ in cells))
+    size = run.config.limits.shard_users
+    shards = []
+    for number, start in enumerate(range(0, len(users), size)):
+        mine = set(users[start : start + size])
+        shards.append(Shard(number, tuple(cell for cell in cells if cell[0] in mine)))
+    return quotas, shards
+
+
+async def fill(run: Run, population: Population, quotas: Quotas, shard: Shard, key: str) -> Path:
+    """Fill one shard's cells, or find them done; returns its folder."""
+    folder = run.part(shard.number)
+    done = folder / "done"
+    mark = f"{key} {shard.cells}"
+    if done.exists() and done.read_text(encoding="utf-8") == mark:
+        return folder
+    results = await fill_cells(run.context, population, quotas, shard.cells)
+    made: dict[str, list[Record]] = {
+        "06_queries": [record for result in results for record in result.queries],
+        "07_solutions": [record for result in results for record in result.solutions],
+        "08_samples": [record for result in results for record in result.samples],
+    }
+    for name in LOOP:
+        write_lines(folder / f"{name}.jsonl", made[name])
+        lost = [r for result in results for r in result.rejected if r.stage == _REJECTED[name]]
+        write_lines(folder / f"{name}.rejected.jsonl", lost)
+    short = {result.key: result.short for result in results if result.short}
+    write_lines(folder / "short.jsonl", [{"cell": cell, "short": count} for cell, count in short.items()])
+    write_text(done, [mark])
+    return folder
+
+
+def merge(run: Run, folders: Sequence[Path], key: str) -> None:
+    """Put the shards' files together in their order, and note what stayed empty."""
+    import json
+
+    short: dict[str, int] = {}
+    for folder in folders:
+        for line in (folder / "short.jsonl").read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            short[entry["cell"]] = entry["short"]
+    kinds: dict[str, Any] = {"06_queries": Query, "07_solutions": Solution, "08_samples": Sample}
+    for name in LOOP:
+        notes = {"short": dict(sorted(short.items()))} if name == "08_samples" and short else {}
+        run.keep(name, key, _chain(folders, f"{name}.jsonl", kinds[name]), _chain(folders, f"{name}.rejected.jsonl", Rejection), notes)
+    run.drop_parts()
+
+
+def _chain(folders: Sequence[Path], name: str, kind: type[Kind]) -> Iterator[Kind]:
+    for folder in folders:
+        yield from read_lines(folder / name, kind)

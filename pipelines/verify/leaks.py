@@ -1,0 +1,113 @@
+"""Rules on texts that a solver sees: nothing hidden may be read in them.
+
+Each rule is a pure function: nothing when fine, else what is wrong. Its name is the reason counted.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from pipelines import normal
+from pipelines.records import Platform, Profile, Scenario
+
+RUN = 5
+"""So many words in a row of a hidden preference, said again, state it."""
+
+_FIRST_PERSON = (
+    "i prefer",
+    "i care about",
+    "matters most to me",
+    "is most important to me",
+    "i always choose",
+    "my favourite platform",
+    "my favorite platform",
+)
+
+
+def platform_not_named(text: str, platforms: Iterable[Platform]) -> str | None:
+    """A query leaves the choice of platform to the solver."""
+    low = f" {' '.join(normal.words(text))} "
+    named = [p.name for p in platforms if f" {' '.join(normal.words(p.name))} " in low]
+    return f"names {', '.join(named)}: {text!r}" if named else None
+
+
+def profile_not_told(text: str, profile: Profile, features: Iterable[str]) -> str | None:
+    """A value that the profile is to fill is not in the query."""
+    low = normal.fold(text)
+    for feature in features:
+        value = profile.basic.get(feature)
+        told = normal.fold(str(value))
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool) and len(told) >= 2 and _contains(low, told):
+            return f"tells {feature} {value!r}: {text!r}"
+    return None
+
+
+def preference_not_stated(text: str, profile: Profile, scenario: Scenario) -> str | None:
+    """No hidden preference, in its own words or by the name of a trait or context."""
+    low = " ".join(normal.words(text))
+    for phrase in _FIRST_PERSON:
+        if phrase in low:
+            return f"states a preference ({phrase!r}): {text!r}"
+    for name in _hidden_names(scenario):
+        if name in low:
+            return f"uses the trait's name {name!r}: {text!r}"
+    for context in scenario.contexts:
+        if "_" in context.name and context.name in text:
+            return f"uses the context's label {context.name!r}: {text!r}"
+    for preference in profile.preferences:
+        if preference.scenario != scenario.id:
+            continue
+        for run in _runs(preference.words):
+            if run in low:
+                return f"repeats the preference {run!r}: {text!r}"
+    return None
+
+
+def language_is(text: str, language: str) -> str | None:
+    """Most letters belong to the run's language."""
+    letters = [char for char in text if char.isalpha()]
+    if not letters:
+        return f"holds no words: {text!r}"
+    chinese = sum(unicodedata.name(char, "").startswith("CJK") for char in letters) / len(letters)
+    latin = sum(unicodedata.name(char, "").startswith("LATIN") for char in letters) / len(letters)
+    share = chinese if language == "zh" else latin
+    return f"only {share:.0%} of the letters are {language}: {text!r}" if share < 0.6 else None
+
+
+def not_a_duplicate(text: str, earlier: Sequence[frozenset[str]]) -> str | None:
+    """No earlier query of the same user and scenario shares nine tenths of its words (Jaccard)."""
+    mine = word_set(text)
+    for other in earlier:
+        both = len(mine & other)
+        if both and both / len(mine | other) >= 0.9:
+            return f"repeats an earlier query: {text!r}"
+    return None
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text, for near-duplicates."""
+    return frozenset(normal.words(text))
+
+
+def _contains(low: str, told: str) -> bool:
+    at = low.find(told)
+    while at >= 0:
+        end = at + len(told)
+        before, after = low[at - 1 : at], low[end : end + 1]
+        if not (before.isalnum() and told[0].isalnum()) and not (after.isalnum() and told[-1].isalnum()):
+            return True
+        at = low.find(told, at + 1)
+    return False
+
+
+def _hidden_names(scenario: Scenario) -> list[str]:
+    """Multi-word trait names; a single common word would accuse the innocent."""
+    return [t.name.replace("_", " ") for t in scenario.traits if "_" in t.name]
+
+
+@lru_cache(maxsize=50_000)
+def _runs(words: str) -> tuple[str, ...]:
+    told = normal.words(words)
+    return tuple(" ".join(told[i : i + RUN]) for i in range(len(told) - RUN + 1))
