@@ -115,10 +115,11 @@ def plan_events(rng: random.Random, ctx: Context, world: World, profile: Profile
     rng.shuffle(usual)
     now = local_now(ctx.config.now, profile.timezone)
     days = sorted((rng.uniform(1, 30 * MONTHS_BACK) for _ in range(count)), reverse=True)
+    hours = {c.name: c.hours for c in scenario.contexts}
     weights = {c.name: 3.0 if c.open else 1.0 for c in scenario.capabilities}
     plan = []
     for context, ago in zip(usual, days, strict=True):
-        moment = (now - timedelta(days=ago)).replace(hour=rng.randint(7, 22), minute=rng.choice(range(0, 60, 5)), second=0, microsecond=0)
+        moment = at_hour(rng, now - timedelta(days=ago), hours[context])
         capability = rng.choices(list(weights), list(weights.values()))[0]
         preference = preference_of(profile, scenario.id, context)
         platforms = world.candidates(scenario.id, capability)
@@ -127,6 +128,13 @@ def plan_events(rng: random.Random, ctx: Context, world: World, profile: Profile
         api = next(a for a in world.serving[scenario.id, capability] if a.platform == platform.id)
         plan.append({"time": moment.isoformat(), "platform": platform.id, "api": api.name, "context": context})
     return sorted(plan, key=lambda event: str(event["time"]))
+
+
+def at_hour(rng: random.Random, day: datetime, hours: tuple[int, int]) -> datetime:
+    """A moment of that day within the hours in which a context usually comes up."""
+    first, last = hours
+    hour = (first + rng.randint(0, (last - first) % 24)) % 24
+    return day.replace(hour=hour, minute=rng.choice(range(0, 60, 5)), second=0, microsecond=0)
 
 
 def event_is_valid(

@@ -25,8 +25,8 @@ def schemas() -> dict[str, str]:
 def main(folder: Path = ROOT / "schemas") -> None:
     """Write every schema; a file that no model stands behind any more is removed."""
     wanted = schemas()
-    for path, text in wanted.items():
-        write_text(folder / path, [text])
+    for name, text in wanted.items():
+        write_text(folder / name, [text])
     for path in folder.rglob("*.json"):
         if path.relative_to(folder).as_posix() not in wanted:
             path.unlink()

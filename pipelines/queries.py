@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from pipelines.errors import ReplyError
-from pipelines.histories import local_now
+from pipelines.histories import at_hour, local_now
 from pipelines.llm import prompts
 from pipelines.llm.prompts import Block, block
 from pipelines.llm.schemas import first_error
@@ -176,7 +176,8 @@ def _slot(
     kinds: list[SampleKind], planned: list[PlannedArgument], rng: random.Random,
 ) -> Slot:  # fmt: skip
     now = local_now(ctx.config.now, cell.profile.timezone)
-    asked = (now + timedelta(days=rng.randint(0, 6))).replace(hour=rng.randint(7, 21), minute=rng.randint(0, 59), second=0)
+    hours = next(c.hours for c in cell.scenario.contexts if c.name == context)
+    asked = at_hour(rng, now + timedelta(days=rng.randint(0, 6)), hours)
     return Slot(
         id=slot_id, user=cell.profile.id, scenario=cell.scenario.id, context=context, capability=capability, attempt=attempt,
         kinds=kinds, platform=api.platform, api=api.name, arguments=planned, time=asked.isoformat(),

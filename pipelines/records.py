@@ -52,6 +52,9 @@ class Situation(Record):
     description: str
     """A phrase that says which requests belong here."""
 
+    hours: tuple[int, int] = (7, 21)
+    """First and last local hour, 0 to 23, in which it usually comes up; the span may pass midnight."""
+
 
 class Capability(Record):
     """Something that every platform of the scenario can do. Source: the scenario file, `tools.expand_scenarios`."""

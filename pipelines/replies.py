@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
 from pipelines.records import FeatureKind, SourceKind
 
@@ -20,6 +20,18 @@ class Reply(BaseModel):
 class NamedThing(Reply):
     name: str = Field(pattern=SNAKE)
     description: str = Field(min_length=3, max_length=500)
+
+
+class ContextReply(NamedThing):
+    hours: list[int] = Field(default=[7, 21], min_length=2, max_length=2)
+    """First and last local hour, 0 to 23, in which it usually comes up; the span may pass midnight."""
+
+    @field_validator("hours")
+    @classmethod
+    def _of_a_day(cls, value: list[int]) -> list[int]:
+        if not all(0 <= hour <= 23 for hour in value):
+            raise ValueError("hours run from 0 to 23")
+        return value
 
 
 class CapabilityReply(NamedThing):
@@ -44,7 +56,7 @@ class ScenarioReply(Reply):
     """Answer to `tools.expand_scenario`."""
 
     traits: list[NamedThing] = Field(min_length=4, max_length=8)
-    contexts: list[NamedThing] = Field(min_length=2, max_length=8)
+    contexts: list[ContextReply] = Field(min_length=2, max_length=8)
     capabilities: list[CapabilityReply]
     platforms: list[PlatformReply]
 

@@ -13,7 +13,7 @@ from pipelines import normal
 from pipelines.records import Platform, Profile, Scenario
 
 RUN = 5
-"""So many words in a row of a hidden preference, said again, state it."""
+"""So many words in a row of a hidden preference, two of them longer than four letters, state it when said again."""
 
 _FIRST_PERSON = (
     "i prefer",
@@ -56,11 +56,12 @@ def preference_not_stated(text: str, profile: Profile, scenario: Scenario) -> st
     for context in scenario.contexts:
         if "_" in context.name and context.name in text:
             return f"uses the context's label {context.name!r}: {text!r}"
+    contexts = [" ".join(normal.words(context.description)) for context in scenario.contexts]  # a situation may be told
     for preference in profile.preferences:
         if preference.scenario != scenario.id:
             continue
         for run in _runs(preference.words):
-            if run in low:
+            if run in low and not any(run in shown for shown in contexts):
                 return f"repeats the preference {run!r}: {text!r}"
     return None
 
@@ -110,4 +111,5 @@ def _hidden_names(scenario: Scenario) -> list[str]:
 @lru_cache(maxsize=50_000)
 def _runs(words: str) -> tuple[str, ...]:
     told = normal.words(words)
-    return tuple(" ".join(told[i : i + RUN]) for i in range(len(told) - RUN + 1))
+    runs = [told[i : i + RUN] for i in range(len(told) - RUN + 1)]
+    return tuple(" ".join(run) for run in runs if sum(len(word) > 4 for word in run) >= 2)

@@ -68,7 +68,9 @@ def _guess(path: str, description: str, schema_text: str, language: str) -> Conc
     if isinstance(schema.get("enum"), list):
         values = [value for value in schema["enum"] if isinstance(value, str) and value.strip()]
         if values:
-            return Concept(type="enum", what=[noun, noun], say=_clauses(lex, noun), bank=values)
+            name, exact = _kind_of(words, description, "string", lex)
+            say = lex.kinds[name]["concept"]["say"] if name and exact else _clauses(lex, noun)
+            return Concept(type="enum", what=[noun, noun], say=say, bank=values)
     if kind == "boolean":
         return Concept(type="boolean", what=[noun, noun], say=[c.replace("NOUN", noun) for c in lex.flag_clauses])
     if kind == "array":
@@ -89,6 +91,8 @@ def _guess(path: str, description: str, schema_text: str, language: str) -> Conc
     return Concept.model_validate(data)
 
 
+NEUTRAL = {"at", "on", "the", "contact", "location", "street", "my", "user", "customer", "delivery", "home", "service", "full"}
+"""Words of a parameter name that leave its kind as it is."""
 _TYPES = {"integer": ("integer",), "number": ("number", "money", "integer"), "string": ("string", "date", "time", "code", "enum")}
 
 
@@ -96,10 +100,12 @@ def _kind_of(words: list[str], description: str, kind: str | None, lex: Lexicon)
     """The lexicon's name for a parameter, and whether the name means just that."""
     allowed = _TYPES.get(kind or "string", _TYPES["string"])
     joined = " ".join(words)
+    stripped = " ".join(word for word in words if word not in NEUTRAL)
     fitting = {name: entry for name, entry in lex.kinds.items() if entry["concept"]["type"] in allowed}
-    for name, entry in fitting.items():
-        if joined in entry["core"]:
-            return name, True
+    for text in (joined, stripped):
+        for name, entry in fitting.items():
+            if text in entry["core"]:
+                return name, True
     low = description.lower()
     for name, entry in fitting.items():
         last = words[-1:] and words[-1] in [core.split()[-1] for core in entry["core"] if " " not in core]

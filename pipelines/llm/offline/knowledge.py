@@ -45,6 +45,8 @@ class Situation(Part):
     name: str = Field(pattern=r"^[a-z][a-z_]+$")
     phrase: str
     """A noun phrase for prompts: "costly electronics"."""
+    hours: tuple[int, int] = (7, 21)
+    """First and last hour of the day in which it usually comes up."""
     pulls: dict[str, float]
     """How strongly this situation pulls towards a trait, in [0, 1]; traits not named: 0.1."""
     cues: list[str] = Field(min_length=8)

@@ -20,7 +20,9 @@ def expand_scenario(call: Call) -> dict[str, Any]:
     lex = generic.lexicon(call.language)
     traits = known.traits if known else lex.traits
     situations = [*(known.situations if known else ()), *lex.situations]
-    contexts = given.get("contexts") or [{"name": s.name, "description": s.phrase} for s in situations[: wanted["contexts"]]]
+    contexts = given.get("contexts") or [
+        {"name": s.name, "description": s.phrase, "hours": list(s.hours)} for s in situations[: wanted["contexts"]]
+    ]
     capabilities = [dict(item) for item in given.get("capabilities") or ()]
     names = {item["name"] for item in capabilities}
     offered = [{"name": c.name, "description": c.text, "open": c.open} for c in known.capabilities] if known else []
@@ -41,7 +43,7 @@ def expand_scenario(call: Call) -> dict[str, Any]:
         platforms = _invented(call, platforms, wanted["platforms"], existing, given, [t.name for t in traits])
     return {
         "traits": [{"name": t.name, "description": f"{t.what[0].upper()}{t.what[1:]}."} for t in traits],
-        "contexts": [{"name": c["name"], "description": c["description"]} for c in contexts],
+        "contexts": [{"hours": [7, 21], **c} for c in contexts],
         "capabilities": capabilities,
         "platforms": platforms,
     }
@@ -217,10 +219,9 @@ def _typed(text: str, kind: str) -> Any:
 
 _RECIPES: list[tuple[tuple[str, ...], list[str]]] = [
     (("thermostat", "heating", "temperature", "cooling"), ["temperature!", "room", "time", "email!", "repeat"]),
-    (
-        ("light", "lights", "lamp", "blinds", "door", "doors", "lock", "locks", "camera", "vacuum", "cleaning", "speaker"),
-        ["room!", "time", "level", "email!", "repeat"],
-    ),
+    (("door", "doors", "lock", "locks", "gate"), ["door!", "time", "email!", "repeat"]),
+    (("light", "lights", "lamp", "blinds", "speaker"), ["room!", "time", "level", "email!", "repeat"]),
+    (("camera", "vacuum", "cleaning", "robot"), ["room!", "date", "time", "phone!", "repeat"]),
     (("search", "find", "list", "browse", "discover", "look"), ["keyword!", "max_price", "city!", "sort", "limit"]),
     (("compare", "quote", "plans", "advice"), ["keyword!", "max_price", "email!", "limit"]),
     (("book", "schedule", "reserve", "arrange", "visit", "plan"), ["date!", "time", "address!", "phone!", "notes"]),
@@ -239,8 +240,8 @@ def _invented_api(call: Call, platform: str, capability: dict[str, Any], sibling
     name = generic.rename(rng, capability["name"], style, lex)
     description = str(capability["description"]).strip().rstrip(".")
     if sibling is not None:
-        if name == sibling["name"]:
-            name += "_v2" if style == "snake" else "V2"
+        while name == sibling["name"]:
+            name = generic.rename(rng, f"{capability['name']}_{rng.choice(['now', 'here', 'request', 'service'])}", style, lex)
         parameters = _renamed(rng, sibling["parameters"], style)
     else:
         words = set(generic.words_of(capability["name"]))
