@@ -61,6 +61,22 @@ def words(text: str) -> list[str]:
     return re.findall(r"[^\W_]+", fold(text))
 
 
+def contains(text: str, part: str) -> bool:
+    """Does `part` stand in `text` as whole words? Scripts without spaces have no word edges to respect."""
+    at = text.find(part)
+    while at >= 0 and part:
+        end = at + len(part)
+        if not _one_word(text[at - 1 : at], part[0]) and not _one_word(part[-1], text[end : end + 1]):
+            return True
+        at = text.find(part, at + 1)
+    return False
+
+
+def _one_word(left: str, right: str) -> bool:
+    """Two neighbouring letters or digits of a script that puts spaces between words."""
+    return left.isalnum() and right.isalnum() and ord(left) < 0x2E80 and ord(right) < 0x2E80
+
+
 def stem(word: str) -> str:
     """A crude stem, enough to see that `wrapping` and `wrapped` are one word."""
     for ending in ("ations", "ation", "ings", "ing", "ied", "ies", "ed", "es", "s", "e"):

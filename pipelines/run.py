@@ -264,6 +264,8 @@ class Run:
             self.manifest = _json(path)
             if not isinstance(self.manifest.get("stages"), dict):
                 raise ConfigError(f"{path}: holds no stages; restore the file, or choose another folder with --out")
+            stages = self.manifest["stages"]
+            self.manifest["stages"] = {name: entry for name, entry in stages.items() if self.file(name).exists()}
 
     def _compare_config(self) -> None:
         path = self.root / "config.json"
@@ -280,9 +282,6 @@ class Run:
     def _sound(self, name: str) -> None:
         entry = self.manifest["stages"][name]
         path = self.file(name)
-        if not path.exists():
-            del self.manifest["stages"][name]
-            return
         if file_digest(path) == entry["sha256"]:
             return
         for _ in read_lines(path, STAGES[name]):

@@ -18,7 +18,8 @@ from pipelines.views import market_view
 from pipelines.world import dominates, leaves, ranking, weights_of
 
 ATTEMPTS = 4
-_PROPERTY = re.compile(r"^[A-Za-z_][A-Za-z0-9_.\-\[\]]{0,127}$")
+_PROPERTY = re.compile(r"^[A-Za-z_][A-Za-z0-9_\-\[\]]{0,127}$")
+"""No dots: a dotted path names a place inside nested arguments."""
 
 
 async def expand_scenarios(ctx: Context, specs: Sequence[ScenarioSpec]) -> StageResult[Scenario]:
@@ -92,11 +93,15 @@ def _given_capabilities(spec: ScenarioSpec) -> list[Capability]:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    seen: dict[str, int] = {}
+    """The same names, later twins numbered `_2`, `_3`, ... until none is taken."""
+    taken: set[str] = set()
     found = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        found.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+        free, number = name, 2
+        while free in taken:
+            free, number = f"{name}_{number}", number + 1
+        taken.add(free)
+        found.append(free)
     return found
 
 
@@ -183,7 +188,9 @@ def _unique_brands(scenarios: Sequence[Scenario]) -> None:
         for platform in scenario.platforms:
             name = platform.name.casefold()
             if name in owner:
-                raise ChecksFailed(f"platform {platform.name!r} occurs in {owner[name]} and in {scenario.name}; rename the scenario")
+                raise ChecksFailed(
+                    f"platform {platform.name!r} occurs in {owner[name]} and in {scenario.name}; rename one of them, in the scenario's file if it was imported"
+                )
             owner[name] = scenario.name
 
 
@@ -348,6 +355,13 @@ def parameters_problem(parameters: Mapping[str, Any]) -> str | None:
     unknown = [name for name in parameters.get("required", []) if name not in properties]
     if unknown:
         return f"required names {unknown[0]!r}, which is no property"
-    if "$ref" in str(parameters):
+    if _refers(parameters):
         return "parameters hold a $ref; write the schema out"
     return "more than 100 parameters" if len(leaves(parameters)) > 100 else None
+
+
+def _refers(schema: Any) -> bool:
+    """Does a schema point elsewhere?"""
+    if isinstance(schema, Mapping):
+        return "$ref" in schema or "$dynamicRef" in schema or any(_refers(inner) for inner in schema.values())
+    return isinstance(schema, list) and any(_refers(inner) for inner in schema)

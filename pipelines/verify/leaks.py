@@ -39,7 +39,7 @@ def profile_not_told(text: str, profile: Profile, features: Iterable[str]) -> st
     for feature in features:
         value = profile.basic.get(feature)
         told = normal.fold(str(value))
-        if isinstance(value, (str, int, float)) and not isinstance(value, bool) and len(told) >= 2 and _contains(low, told):
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool) and len(told) >= 2 and normal.contains(low, told):
             return f"tells {feature} {value!r}: {text!r}"
     return None
 
@@ -90,17 +90,6 @@ def not_a_duplicate(text: str, earlier: Sequence[frozenset[str]]) -> str | None:
 def word_set(text: str) -> frozenset[str]:
     """The words of a text, for near-duplicates."""
     return frozenset(normal.words(text))
-
-
-def _contains(low: str, told: str) -> bool:
-    at = low.find(told)
-    while at >= 0:
-        end = at + len(told)
-        before, after = low[at - 1 : at], low[end : end + 1]
-        if not (before.isalnum() and told[0].isalnum()) and not (after.isalnum() and told[-1].isalnum()):
-            return True
-        at = low.find(told, at + 1)
-    return False
 
 
 def _hidden_names(scenario: Scenario) -> list[str]:
