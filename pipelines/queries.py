@@ -19,7 +19,7 @@ from pipelines.records import API, History, PlannedArgument, Platform, Profile, 
 from pipelines.replies import QueriesReply
 from pipelines.stage import Context, StageResult, gather
 from pipelines.verify import leaks
-from pipelines.world import Leaf, World, margin, posterior, preference_of
+from pipelines.world import Leaf, World, margin, posterior, preference_of, statable
 
 DRAWS = 25
 """So many draws find a slot that the structure allows, or the round goes without it."""
@@ -90,17 +90,6 @@ def slot_is_fair(found: Choice, min_margin: float, min_posterior: float) -> tupl
     if likeliest != found.gold or found.posterior[found.gold] < min_posterior:
         return "not_identifiable", f"history gives {found.gold} only {found.posterior[found.gold]}"
     return None
-
-
-def statable(schema: dict[str, Any]) -> bool:
-    """Can a value of this schema be said in a sentence?"""
-    if "enum" in schema:
-        return any(isinstance(value, str) for value in schema["enum"])
-    kind = schema.get("type")
-    if kind == "array":
-        items = schema.get("items")
-        return isinstance(items, dict) and items.get("type") in ("string", "number", "integer", None) and not items.get("properties")
-    return kind in ("string", "number", "integer", "boolean") or (kind is None and "properties" not in schema)
 
 
 def draw_slot(ctx: Context, cell: Cell, number: int, attempt: int) -> tuple[Slot | None, list[Rejection]]:

@@ -70,7 +70,7 @@ def _scenario_values(spec: ScenarioSpec, config: RunConfig) -> dict[str, object]
     if capabilities:
         given["capabilities"] = [c.model_dump() for c in capabilities]
     if spec.platform is not None:
-        given["existing_platform"] = {"name": spec.platform.name, "description": spec.platform.description}
+        given["existing_platform"] = {"name": spec.platform.name, "description": spec.platform.description[:300]}
     return {
         "scenario": given,
         "platforms": config.platforms_per_scenario,
@@ -81,7 +81,7 @@ def _scenario_values(spec: ScenarioSpec, config: RunConfig) -> dict[str, object]
 
 def _given_capabilities(spec: ScenarioSpec) -> list[Capability]:
     if spec.platform is not None:
-        names = _distinct([identifier(api.name) for api in spec.platform.apis])
+        names = _distinct([identifier(_snake(api.name)) for api in spec.platform.apis])
         return [
             Capability(name=name, description=api.description.strip()[:500] or name.replace("_", " "))
             for name, api in zip(names, spec.platform.apis, strict=True)
@@ -90,6 +90,11 @@ def _given_capabilities(spec: ScenarioSpec) -> list[Capability]:
         Capability(name=identifier(c.name), description=c.description or identifier(c.name).replace("_", " ").capitalize(), open=c.open)
         for c in spec.capabilities or ()
     ]
+
+
+def _snake(name: str) -> str:
+    """`getCityShow` as `get_City_Show`, so that its words stay words."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -145,7 +150,7 @@ def _scenario(spec: ScenarioSpec, reply: ScenarioReply, config: RunConfig) -> Sc
             Platform(
                 id=f"{spec.id}/{identifier(p.name)}",
                 name=p.name,
-                description=p.description,
+                description=spec.platform.description if spec.platform is not None and p.name == spec.platform.name else p.description,
                 traits={t.name: levels[t.name] for t in traits},
                 imported=spec.platform is not None and p.name == spec.platform.name,
             )
@@ -189,7 +194,7 @@ def _unique_brands(scenarios: Sequence[Scenario]) -> None:
             name = platform.name.casefold()
             if name in owner:
                 raise ChecksFailed(
-                    f"platform {platform.name!r} occurs in {owner[name]} and in {scenario.name}; rename one of them, in the scenario's file if it was imported"
+                    f"platform {platform.name!r} occurs in {owner[name]} and in {scenario.name}; rename it in one of the files"
                 )
             owner[name] = scenario.name
 
@@ -333,7 +338,12 @@ def api_is_sound(reply: ApiReply, found: dict[str, API], missing: set[str]) -> t
         return "unknown_capability", f"{reply.name} serves {reply.capability!r}, asked were {', '.join(sorted(missing))}"
     if reply.capability in found:
         return "capability_served_twice", f"{reply.name} and {found[reply.capability].name}"
-    same = [api.name for api in found.values() if api.name == reply.name or api.description.casefold() == reply.description.casefold()]
+    text = reply.description.casefold()
+    same = [
+        api.name
+        for api in found.values()
+        if api.name == reply.name or (api.description.casefold() == text and api.parameters == reply.parameters)
+    ]
     if same:
         return "duplicate_api", f"{reply.name} repeats {same[0]}"
     problem = parameters_problem(reply.parameters)

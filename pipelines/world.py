@@ -79,10 +79,14 @@ class Leaf:
 
 
 def leaves(parameters: Mapping[str, Any], prefix: str = "", required: bool = True) -> list[Leaf]:
-    """The argument positions of a JSON Schema object, nested objects opened."""
+    """The argument positions of a JSON Schema object, nested objects opened.
+
+    A required object that names none of its parts as required needs all of them: an empty one says nothing.
+    """
     found: list[Leaf] = []
-    needed = parameters.get("required") or []
-    for name, schema in (parameters.get("properties") or {}).items():
+    properties = parameters.get("properties") or {}
+    needed = parameters.get("required") or (list(properties) if prefix and required else [])
+    for name, schema in properties.items():
         if not isinstance(schema, dict):
             continue
         path, must = f"{prefix}{name}", required and name in needed
@@ -91,6 +95,17 @@ def leaves(parameters: Mapping[str, Any], prefix: str = "", required: bool = Tru
         else:
             found.append(Leaf(path, schema, must))
     return found
+
+
+def statable(schema: Mapping[str, Any]) -> bool:
+    """Can a value of this schema be said in a sentence?"""
+    if "enum" in schema:
+        return any(isinstance(value, str) for value in schema["enum"])
+    kind = schema.get("type")
+    if kind == "array":
+        items = schema.get("items")
+        return isinstance(items, dict) and items.get("type") in ("string", "number", "integer", None) and not items.get("properties")
+    return kind in ("string", "number", "integer", "boolean") or (kind is None and "properties" not in schema)
 
 
 def flatten(arguments: Mapping[str, Any], parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -78,6 +78,9 @@ def _guess(path: str, description: str, schema_text: str, language: str) -> Conc
         inner = _guess(path.removesuffix("s"), description, canonical(items or {"type": "string"}), language)
         bank = inner.values(None) if inner.type in ("string", "enum") else lex.fallback["string"]["bank"]
         return Concept(type="array", what=[noun, noun], say=_clauses(lex, noun), bank=bank, count=(1, 2))
+    named = _examples_in(description) if kind in (None, "string") else []
+    if named:
+        return Concept(type="string", what=[noun, noun], say=_clauses(lex, noun), bank=named)
     name, exact = _kind_of(words, description, kind, lex)
     data = dict(lex.kinds[name]["concept"]) if name else dict(lex.fallback[kind if kind in lex.fallback else "string"])
     if not exact:
@@ -89,6 +92,13 @@ def _guess(path: str, description: str, schema_text: str, language: str) -> Conc
     if kind in ("integer", "number"):
         data = _within(data, schema, kind)
     return Concept.model_validate(data)
+
+
+def _examples_in(description: str) -> list[str]:
+    """Values that a description quotes: `the format, 'XML' or 'CSV'`."""
+    quoted = re.findall(r"['\"“]([A-Za-z][\w +./-]{1,24})['\"”]", description)
+    found = [text for text in dict.fromkeys(quoted) if "YY" not in text and "HH" not in text]
+    return found if len(found) >= 2 else []
 
 
 NEUTRAL = {"at", "on", "the", "contact", "location", "street", "my", "user", "customer", "delivery", "home", "service", "full"}

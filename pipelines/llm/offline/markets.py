@@ -234,7 +234,7 @@ _RECIPES: list[tuple[tuple[str, ...], list[str]]] = [
 
 def _invented_api(call: Call, platform: str, capability: dict[str, Any], sibling: dict[str, Any] | None) -> dict[str, Any]:
     """An API for a capability that no knowledge file describes; beside a sibling, the same job in other words."""
-    rng = random.Random(f"{platform} {capability['name']}")
+    rng = random.Random(f"{platform} {capability['name']} {call.blocks['attempt']}")
     style = "camel" if sum(map(ord, platform)) % 2 else "snake"
     lex = generic.lexicon(call.language)
     name = generic.rename(rng, capability["name"], style, lex)

@@ -20,7 +20,7 @@ from pipelines.llm.offline.wording import (
     request,
     values_for,
 )
-from pipelines.world import Leaf, leaves, unflatten
+from pipelines.world import Leaf, leaves, statable, unflatten
 
 if TYPE_CHECKING:
     from pipelines.llm.offline.model import Call
@@ -86,6 +86,8 @@ def simulate(call: Call) -> dict[str, Any]:
 def _shaped(value: Any, leaf: Leaf) -> Any:
     """A value in the JSON type that the schema wants."""
     kind = leaf.schema.get("type")
+    if not statable(leaf.schema):
+        return _example(value, leaf.schema)
     if kind == "string" and not isinstance(value, str):
         return str(value)
     if kind == "array" and not isinstance(value, list):
@@ -93,6 +95,21 @@ def _shaped(value: Any, leaf: Leaf) -> Any:
     if kind == "integer" and isinstance(value, float):
         return int(value)
     return value
+
+
+def _example(value: Any, schema: Mapping[str, Any]) -> Any:
+    """A small value of a schema that no sentence could state: an object, or a list of objects."""
+    if schema.get("type") == "array":
+        items = schema.get("items")
+        return [_example(value, items if isinstance(items, dict) else {})]
+    if schema.get("type") == "object" or "properties" in schema:
+        inner = schema.get("properties") or {}
+        return {name: _example(value, part) for name, part in inner.items() if isinstance(part, dict)} or {"label": str(value)}
+    if schema.get("enum"):
+        return schema["enum"][0]
+    number = schema.get("minimum", 1)
+    plain = {"integer": int(number), "number": number, "boolean": True}
+    return plain.get(str(schema.get("type")), str(value))
 
 
 def write(call: Call) -> dict[str, Any]:
