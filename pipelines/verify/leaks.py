@@ -34,14 +34,25 @@ def platform_not_named(text: str, platforms: Iterable[Platform]) -> str | None:
 
 
 def profile_not_told(text: str, profile: Profile, features: Iterable[str]) -> str | None:
-    """A value that the profile is to fill is not in the query."""
+    """A query tells no value that the profile is to fill, and no address, number or e-mail of the user at all.
+
+    Other facts, such as the name of a city, may occur in a query by chance.
+    """
     low = normal.fold(text)
-    for feature in features:
-        value = profile.basic.get(feature)
+    planned = set(features)
+    for feature, value in profile.basic.items():
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            continue
         told = normal.fold(str(value))
-        if isinstance(value, (str, int, float)) and not isinstance(value, bool) and len(told) >= 2 and normal.contains(low, told):
+        secret = (feature in planned and len(told) >= 2) or _is_distinctive(told)
+        if secret and normal.contains(low, told):
             return f"tells {feature} {value!r}: {text!r}"
     return None
+
+
+def _is_distinctive(told: str) -> bool:
+    """No other person has it, and no query says it by chance."""
+    return len(told) >= 7 and ("@" in told or any(char.isdigit() for char in told))
 
 
 def preference_not_stated(text: str, profile: Profile, scenario: Scenario) -> str | None:
