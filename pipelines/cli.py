@@ -139,6 +139,7 @@ def _run(args: argparse.Namespace) -> int:
     Run.create(root, config, origin)
     import flows
 
+    _tell_progress()
     print(f"ptool: {config.preset} with {config.model} in {root}", file=sys.stderr)
     failure: PtoolError | None = None
     try:
@@ -173,6 +174,17 @@ async def _preflight(config: RunConfig, root: Path) -> None:
         finally:
             await llm.close()
             ledger.close()
+
+
+def _tell_progress() -> None:
+    """A line per stage on stderr; other libraries' loggers are left alone."""
+    import logging
+
+    logger, handler = logging.getLogger("ptool"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("ptool: %(asctime)s %(message)s", "%H:%M:%S"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
 
 
 def _quiet_prefect() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import shutil
 from collections import Counter
@@ -42,6 +43,7 @@ from pipelines.stage import Context, StageResult
 
 Out = TypeVar("Out", bound=Record)
 
+_LOG = logging.getLogger("ptool")
 STAGES: dict[str, type[Record]] = {
     "01_scenarios": Scenario,
     "02_apis": API,
@@ -201,6 +203,7 @@ class Run:
         key = self.key(name, inputs)
         if self.finished(name, key):
             self.reused.add(name)
+            _LOG.info("%-14s as before", name)
             return list(read_lines(self.file(name), model))
         result = await work()
         self.keep(name, key, result.kept, result.rejected, result.notes)
@@ -234,6 +237,7 @@ class Run:
             "notes": notes,
         }
         self.write_manifest()
+        _LOG.info("%-14s %6d kept, %5d rejected", name, total, counts.total())
 
     def write_manifest(self) -> None:
         """Versions, digests, model, prompt references and counts; no times."""
