@@ -25,7 +25,7 @@ from pipelines.errors import ConfigError, ReplyError, Stopped, Unavailable
 from pipelines.jsonio import canonical, digest
 from pipelines.llm.ledger import Entry, Ledger
 from pipelines.llm.prompts import Prompt
-from pipelines.llm.schemas import first_error, reply_schema
+from pipelines.llm.schemas import first_error, reply_schema, unwritable
 
 Reply = TypeVar("Reply", bound=BaseModel)
 SCHEMES = ("offline", "openai:<model>")
@@ -297,7 +297,7 @@ def _parse(entry: Entry, schema: dict[str, Any], reply: type[Reply]) -> Reply:
         value = json.loads(_json_part(entry.content))
     except (ValueError, RecursionError) as error:
         raise ReplyError("invalid_reply", f"not JSON: {error}") from None
-    problem = first_error(schema, value)
+    problem = unwritable(entry.content, value) or first_error(schema, value)
     if problem is not None:
         raise ReplyError("invalid_reply", problem)
     try:

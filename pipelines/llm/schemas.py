@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from functools import cache
 from typing import Any
 
@@ -46,3 +48,12 @@ def schema_problem(schema: Any) -> str | None:
     except jsonschema.SchemaError as error:
         return f"{'.'.join(map(str, error.absolute_path)) or 'schema'}: {error.message[:200]}"
     return None
+
+
+def unwritable(text: str, value: Any) -> str | None:
+    """What keeps a reply's strings out of a UTF-8 file or a terminal: half a surrogate pair, a NUL, an escape; or None."""
+    if "\\u" not in text:
+        return None
+    strings = json.dumps(value, ensure_ascii=False)
+    bad = re.search(r"[\ud800-\udfff]|\\u00(?:0[0-8bcef]|1[0-9a-f]|7f)", strings)
+    return f"a string holds the character {bad.group()!a}, which no text may hold" if bad else None
