@@ -66,8 +66,14 @@ LOOP = ("06_queries", "07_solutions", "08_samples")
 
 
 def default_folder(config: RunConfig) -> Path:
-    """`outputs/<preset>-seed<seed>`, so that the same command finds its run again."""
-    return ROOT / "outputs" / f"{config.preset}-seed{config.seed}"
+    """`outputs/<preset>-seed<seed>` in the checkout, so that the same command finds its run again.
+
+    PTOOL_OUTPUTS names another folder for all runs; an installed package without it writes below the home folder.
+    """
+    base = os.environ.get("PTOOL_OUTPUTS")
+    if not base:
+        base = str(ROOT / "outputs") if (ROOT / "pyproject.toml").exists() else str(Path.home() / "ptool-outputs")
+    return Path(base) / f"{config.preset}-seed{config.seed}"
 
 
 class Run:
