@@ -29,6 +29,10 @@ def expand_scenario(call: Call) -> dict[str, Any]:
     if not known or len(offered) < wanted["capabilities"]:
         extra = [item.partition(": ") for item in lex.extra_capabilities]
         offered += [{"name": name, "description": text, "open": True} for name, _, text in extra]
+    base = [*capabilities, *offered]
+    for prefix, text in _DERIVED.items():
+        about = [(item["name"], str(item["description"]).rstrip(".")) for item in base]
+        offered += [{"name": f"{prefix}_{name}"[:64], "description": f"{text}: {what}.", "open": False} for name, what in about]
     for item in offered:
         if len(capabilities) < wanted["capabilities"] and item["name"] not in names:
             capabilities.append(item)
@@ -47,6 +51,14 @@ def expand_scenario(call: Call) -> dict[str, Any]:
         "capabilities": capabilities,
         "platforms": platforms,
     }
+
+
+_DERIVED = {
+    "past": "Show when this was done before",
+    "estimate": "Estimate what this would cost",
+    "remind": "Set a reminder for this",
+}
+"""When more capabilities are wanted than anybody thought of, each one has its past, its price and its reminder."""
 
 
 def _invented(
