@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from pipelines.errors import ConfigError, PtoolError
+from pipelines.evaluation import commands as evaluation
 
 if TYPE_CHECKING:
     from pipelines.config import RunConfig
@@ -64,10 +65,12 @@ def _parser() -> argparse.ArgumentParser:
 
     show = commands.add_parser("show", help="one record, pretty, with its evidence")
     show.add_argument("folder", type=Path, metavar="RUN")
-    show.add_argument("stage", metavar="STAGE", help="scenarios, profiles, samples, train, rejected/queries, ...")
+    show.add_argument("stage", metavar="STAGE", nargs="?", default="samples", help="scenarios, profiles, samples, rejected/queries, ...")
     show.add_argument("id", nargs="?", help="default: the first few")
     show.add_argument("--n", type=int, default=3, help="how many without an id")
     show.add_argument("--json", action="store_true", help="the record as JSON")
+    show.add_argument("--wrong", action="store_true", help="RUN is a score folder: show what failed, and why")
+    show.add_argument("--class", dest="error_class", metavar="C", help="with --wrong: format, platform, param_value, ...")
     show.set_defaults(run=_show)
 
     export = commands.add_parser("export", help="the splits in a trainer's or benchmark's format")
@@ -98,6 +101,8 @@ def _parser() -> argparse.ArgumentParser:
     server.add_argument("--malformed", type=float, default=0, metavar="SHARE")
     server.add_argument("--truncate", type=float, default=0, metavar="SHARE")
     server.set_defaults(run=_offline_server)
+
+    evaluation.add_commands(commands)
 
     doctor = commands.add_parser("doctor", help="what would be called, and is it there")
     _config_options(doctor)
@@ -207,6 +212,8 @@ def _show(args: argparse.Namespace) -> int:
     from pipelines.jsonio import dumps
     from pipelines.run import load_run
 
+    if args.wrong:
+        return evaluation.show_wrong(args)
     for record in report.find(load_run(args.folder), args.stage, args.id, args.n):
         print(dumps(record) if args.json else report.describe(record) + "\n")
     return 0

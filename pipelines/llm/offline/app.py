@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from pipelines.llm.offline import solving
 from pipelines.llm.offline.model import RATES, Unanswerable, answer
 
 
@@ -70,6 +71,17 @@ def offline_app(seed: int = 0, faults: Faults = Faults(), rates: Mapping[str, fl
         finally:
             stats.in_flight -= 1
 
+    async def raw_prompt(request: Request) -> Response:
+        body = json.loads(await request.body())
+        chat_body = {**body, "messages": [{"role": "user", "content": str(body.pop("prompt", ""))}]}
+        reply = _reply(json.dumps(chat_body).encode(), request.headers.get("x-ptool-attempt", "1"), seed, faults, rates, stats)
+        if reply.status_code != 200:
+            return reply
+        payload = json.loads(bytes(reply.body))
+        for choice in payload["choices"]:
+            choice["text"] = choice.pop("message")["content"]
+        return JSONResponse({**payload, "object": "text_completion"})
+
     async def models(_: Request) -> Response:
         return JSONResponse({"object": "list", "data": [{"id": "offline", "object": "model", "created": 0, "owned_by": "ptool"}]})
 
@@ -79,6 +91,7 @@ def offline_app(seed: int = 0, faults: Faults = Faults(), rates: Mapping[str, fl
     return Starlette(
         routes=[
             Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/completions", raw_prompt, methods=["POST"]),
             Route("/v1/models", models),
             Route("/stats", report),
         ]
@@ -107,7 +120,7 @@ def _reply(raw: bytes, attempt: str, seed: int, faults: Faults, rates: Mapping[s
         "object": "chat.completion",
         "created": int(time.time()),
         "model": body.get("model", "offline"),
-        "choices": [{"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content}}],
+        "choices": [{"index": 0, "finish_reason": finish, "message": solving.message(body, content)}],
         "usage": {
             "prompt_tokens": prompt_tokens,
             "completion_tokens": len(content) // 4,

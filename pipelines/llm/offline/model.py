@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from pipelines.llm.offline import markets, people_answers, requests
+from pipelines.llm.offline import markets, people_answers, requests, solving
 
 RATES: dict[str, float] = {
     "bad_json": 0.004,
@@ -85,6 +85,9 @@ def answer(body: Mapping[str, Any], seed: int, rates: Mapping[str, float] = RATE
     """
     messages = [message for message in body.get("messages") or [] if isinstance(message, dict)]
     texts = [str(message.get("content") or "") for message in messages]
+    if solving.asked(texts):
+        found = {m["tag"]: _parsed(m["json"]) for text in texts for m in _TAGGED.finditer(text) if m["tag"] != "example"}
+        return solving.answer(body, texts, found, random.Random(_entropy(seed, body.get("seed"), texts))), ""
     named = _SCHEMA.search(texts[0]) if texts else None
     if named is None or named.group(1) not in HANDLERS:
         raise Unanswerable("the offline model answers only the prompts of this pipeline")

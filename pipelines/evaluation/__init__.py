@@ -1,0 +1,1 @@
+"""The benchmark: run a solver, score it, compare it. Scoring never calls a model."""
