@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--out", type=Path, metavar="DIR", help="run folder; default outputs/<preset>-seed<seed>")
     run.add_argument("--runner", choices=["local"], default="local", help="where shards run")
     run.add_argument("--json", action="store_true", help="print one JSON object last")
+    run.add_argument("--batch", action="store_true", help="send through the provider's Batch API")
     run.set_defaults(run=_run)
 
     status = commands.add_parser("status", help="progress and cost, from the ledger")
@@ -100,9 +101,17 @@ def _parser() -> argparse.ArgumentParser:
     server.add_argument("--fault-500", type=float, default=0, metavar="SHARE")
     server.add_argument("--malformed", type=float, default=0, metavar="SHARE")
     server.add_argument("--truncate", type=float, default=0, metavar="SHARE")
+    server.add_argument("--batch-s", type=float, default=1, help="seconds that a batch takes")
+    server.add_argument("--batch-expire", type=float, default=0, metavar="SHARE", help="batches that expire half done")
     server.set_defaults(run=_offline_server)
 
     evaluation.add_commands(commands)
+
+    estimate = commands.add_parser("estimate", help="cost range before a run, measured by a small pilot (real calls)")
+    _config_options(estimate)
+    estimate.add_argument("--out", type=Path, metavar="DIR", help="keep the pilot's run folder here")
+    estimate.add_argument("--json", action="store_true")
+    estimate.set_defaults(run=_estimate)
 
     doctor = commands.add_parser("doctor", help="what would be called, and is it there")
     _config_options(doctor)
@@ -129,17 +138,23 @@ def _config(args: argparse.Namespace) -> tuple[RunConfig, dict[str, str]]:
         overrides["model"] = args.model
     if args.seed is not None:
         overrides["seed"] = args.seed
+    if getattr(args, "batch", False):
+        overrides["limits.batch"] = True
     return config.load(args.preset, args.config, overrides)
 
 
 def _run(args: argparse.Namespace) -> int:
     from pipelines import report
+    from pipelines.llm.advice import warnings_of
+    from pipelines.llm.interrupt import interruptible
     from pipelines.run import Run, default_folder, load_run
 
     started = time.monotonic()
     config, origin = _config(args)
     root = (args.out or default_folder(config)).absolute()
     asyncio.run(_preflight(config, root))
+    for warning in warnings_of(config):
+        print(f"ptool: warning: {warning}", file=sys.stderr)
     _quiet_prefect()
     Run.create(root, config, origin)
     import flows
@@ -148,7 +163,7 @@ def _run(args: argparse.Namespace) -> int:
     print(f"ptool: {config.preset} with {config.model} in {root}", file=sys.stderr)
     failure: PtoolError | None = None
     try:
-        asyncio.run(flows.synthesize(config, str(root)))
+        asyncio.run(interruptible(flows.synthesize(config, str(root))))
     except PtoolError as error:
         failure = error
     run = load_run(root)
@@ -173,7 +188,7 @@ async def _preflight(config: RunConfig, root: Path) -> None:
     Run.check(root, config)
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "ledger.sqlite")
-        llm = LLM(config.model, config.seed, ledger, config.limits)
+        llm = LLM(config.model, config.seed, ledger, config.limits, models=config.models)
         try:
             await llm.check()
         finally:
@@ -200,10 +215,14 @@ def _quiet_prefect() -> None:
 def _status(args: argparse.Namespace) -> int:
     from pipelines import report
     from pipelines.run import load_run
+    from pipelines.status import live, live_text
 
     run = load_run(args.folder)
     with run.reading():
-        print(json.dumps(report.summary(run, 0), ensure_ascii=False) if args.json else report.summary_text(run))
+        if args.json:
+            print(json.dumps({**report.summary(run, 0), "live": live(run)}, ensure_ascii=False))
+        else:
+            print(f"{report.summary_text(run)}\n\n{live_text(run)}")
     return 0
 
 
@@ -225,6 +244,14 @@ def _export(args: argparse.Namespace) -> int:
 
     for path in export(load_run(args.folder), args.format):
         print(path)
+    return 0
+
+
+def _estimate(args: argparse.Namespace) -> int:
+    from pipelines.estimate import print_estimate
+
+    config, _ = _config(args)
+    print_estimate(config, args.out, args.json)
     return 0
 
 
@@ -258,10 +285,10 @@ def _offline_server(args: argparse.Namespace) -> int:
 
     from pipelines.llm.offline.app import Faults, offline_app
 
-    for name in ("fault_429", "fault_500", "malformed", "truncate"):
+    for name in ("fault_429", "fault_500", "malformed", "truncate", "batch_expire"):
         if not 0 <= getattr(args, name) <= 1:
             raise ConfigError(f"--{name.replace('_', '-')} is {getattr(args, name)}; write a share from 0 to 1")
-    faults = Faults(args.fault_429, args.fault_500, args.malformed, args.truncate, args.latency_ms)
+    faults = Faults(args.fault_429, args.fault_500, args.malformed, args.truncate, args.latency_ms, args.batch_expire, args.batch_s)
     print(f"ptool: offline model at http://{args.host}:{args.port}/v1, seed {args.seed}; it is no language model", file=sys.stderr)
     uvicorn.run(offline_app(args.seed, faults), host=args.host, port=args.port, log_level="warning")
     return 0
@@ -272,6 +299,7 @@ def _doctor(args: argparse.Namespace) -> int:
 
     from pipelines.config import ROOT
     from pipelines.llm import prompts
+    from pipelines.llm.advice import warnings_of
     from pipelines.replies import REPLIES
 
     config, origin = _config(args)
@@ -284,6 +312,8 @@ def _doctor(args: argparse.Namespace) -> int:
     for name, value in rows:
         print(f"{name:<16} {value}")
     asyncio.run(_preflight(config, Path("doctor-writes-nothing")))
+    for warning in warnings_of(config):
+        print(f"ptool: warning: {warning}", file=sys.stderr)
     key = "set" if os.environ.get("OPENAI_API_KEY") else "not set"
     print(
         f"{'endpoint':<16} answers; OPENAI_API_KEY is {key}"

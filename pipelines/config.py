@@ -158,8 +158,20 @@ class Limits(Strict):
     timeout_s: float = Field(default=120, gt=0, le=3600)
     """Patience for one reply, in seconds."""
 
-    attempts: int = Field(default=5, ge=1, le=20)
-    """Tries per request on transport faults, 408, 409, 429 and 5xx."""
+    attempts: int = Field(default=8, ge=1, le=50)
+    """Failures of one request (5xx, time-outs, broken replies) while the endpoint serves others; 429 and outages do not count."""
+
+    rpm: int | None = Field(default=None, ge=1)
+    """Requests a minute to one endpoint, at most."""
+
+    tpm: int | None = Field(default=None, ge=1)
+    """Tokens a minute to one endpoint, at most, prompt and reply together."""
+
+    breaker_minutes: float = Field(default=10, gt=0, le=1440)
+    """Stop, resumable, when an endpoint had failures and no success for this long."""
+
+    retry_statuses: list[int] = []
+    """More HTTP statuses that this provider means as passing faults, e.g. [400]."""
 
     max_calls: int | None = Field(default=None, ge=1)
     """Stop new work after this many paid requests."""
@@ -167,8 +179,55 @@ class Limits(Strict):
     max_tokens: int | None = Field(default=None, ge=1)
     """Stop new work after this many tokens, prompt and reply together."""
 
+    max_cost: float | None = Field(default=None, gt=0)
+    """Stop new work when this much money is spent, in the currency of the price file."""
+
+    prices: str | None = None
+    """Path of a YAML file of prices per million tokens; see docs/models.md."""
+
+    ledger: str | None = None
+    """`postgresql://user@host/database` instead of a file in the run folder; the password comes from PGPASSWORD."""
+
+    batch: bool = False
+    """Send through the provider's Batch API: slower, and cheaper where the provider says so."""
+
+    batch_poll_s: float = Field(default=30, gt=0, le=3600)
+    """Seconds between two looks at a batch."""
+
+    reask_refused: bool = False
+    """Ask again what was cut or refused in an earlier session, instead of keeping that outcome."""
+
     shard_users: int = Field(default=4, ge=1, le=1000)
     """Users per task of the sample stages."""
+
+
+class ModelSpec(Strict):
+    """A model for some of the stages: its name, and where it differs, its endpoint and the variable of its key."""
+
+    model: str = Field(min_length=1, max_length=200)
+    """`offline`, or `openai:<model>`."""
+
+    base_url: str | None = Field(default=None, max_length=500, pattern=r"^https?://[^@\s]+$")
+    """Endpoint; left out: OPENAI_BASE_URL. No user name or password in it."""
+
+    key_variable: str = Field(default="OPENAI_API_KEY", pattern=r"^[A-Z_][A-Z0-9_]{0,99}$")
+    """Name of the environment variable that holds the key; never the key."""
+
+
+class Models(Strict):
+    """Models by role; a role that is left out uses `model`."""
+
+    builder: ModelSpec | None = None
+    """Scenarios, APIs, features and basic profiles: the bulk, a cheap model may do."""
+
+    writer: ModelSpec | None = None
+    """Preferences, histories and queries: what a person says and does."""
+
+    solver: ModelSpec | None = None
+    """The assistant agent that answers the queries."""
+
+    judge: ModelSpec | None = None
+    """The second opinion; another model than the solver and the writer is worth more."""
 
 
 class Samples(Strict):
@@ -203,6 +262,9 @@ class RunConfig(Strict):
 
     model: str = Field(default="offline", min_length=1, max_length=200)
     """`offline`, or `openai:<model>` with OPENAI_BASE_URL and OPENAI_API_KEY in the environment."""
+
+    models: Models = Models()
+    """Other models for single roles."""
 
     scenarios: list[ScenarioSpec] = Field(min_length=1, max_length=100)
     """The scenarios, in full; on the command line and in a config file a name or a path stands for one."""
@@ -307,6 +369,11 @@ class RunConfig(Strict):
         """The half that defines the data, as JSON."""
         return self.model_dump(mode="json", exclude={"limits"})
 
+    def spec(self, role: str) -> ModelSpec:
+        """The model of a role: `builder`, `writer`, `solver` (or `assistant`), `judge`."""
+        found: ModelSpec | None = getattr(self.models, "solver" if role == "assistant" else role, None)
+        return found or ModelSpec(model=self.model)
+
 
 def _split(users: int, first: int, depth: int) -> list[int]:
     rest = math.ceil(users / first)
@@ -368,6 +435,8 @@ def load(
         ConfigError: naming the file or option, the field, what was found and what to write.
     """
     given = read_yaml(file) if file is not None else {}
+    refuse_keys(given, str(file))
+    refuse_keys(dict(overrides or {}), "--set")
     if not isinstance(given, dict):
         raise ConfigError(f"{file}: holds a {type(given).__name__}; write a mapping such as `users: 8`")
     chosen = preset or given.get("preset") or "quick"
@@ -390,6 +459,30 @@ def load(
     for field in RunConfig.model_fields:
         origin.setdefault(field, "default")
     return config, origin
+
+
+_KEY_NAME = re.compile(r"(^|[._-])(api_?key|secret|password|access_?token|authorization)$", re.IGNORECASE)
+_KEY_VALUE = re.compile(r"\b(sk-[A-Za-z0-9_-]{16,}|gsk_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|AIza[A-Za-z0-9_-]{30,}|Bearer\s+\S{12,})")
+_URL_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
+
+
+def refuse_keys(value: Any, where: str, path: str = "") -> None:
+    """Credentials belong in the environment: a config that holds one is refused, without repeating it.
+
+    Raises:
+        ConfigError: naming file and field of what looks like a key.
+    """
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            here = f"{path}.{name}" if path else str(name)
+            if isinstance(inner, str) and inner and _KEY_NAME.search(str(name)):
+                raise ConfigError(f"{where}: {here}: keys are not read from a config; export it, and name the variable in key_variable")
+            refuse_keys(inner, where, here)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            refuse_keys(inner, where, f"{path}.{number}")
+    elif isinstance(value, str) and (_KEY_VALUE.search(value) or _URL_PASSWORD.search(value)):
+        raise ConfigError(f"{where}: {path}: holds a key or password; take it out (and revoke it), and put it into the environment")
 
 
 def _beside(file: Path, item: Any) -> Any:
@@ -444,6 +537,7 @@ def read_scenario(item: str) -> ScenarioSpec:
     data = read_yaml(path)
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: holds a {type(data).__name__}; write a mapping with name and description")
+    refuse_keys(data, str(path))
     return _validated(ScenarioSpec, data, str(path), {})
 
 

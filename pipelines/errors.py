@@ -23,6 +23,12 @@ class Stopped(PtoolError):
     exit_code = 3
 
 
+class Interrupted(Stopped):
+    """Stopped by Ctrl-C; the run can be resumed."""
+
+    exit_code = 130
+
+
 class ChecksFailed(PtoolError):
     """The run ended, but a check on the whole failed (too few samples, a leak)."""
 

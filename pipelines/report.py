@@ -10,6 +10,7 @@ from typing import Any
 
 from pipelines.errors import ConfigError
 from pipelines.jsonio import pretty, read_lines
+from pipelines.llm.budget import money
 from pipelines.records import (
     API,
     FeatureNode,
@@ -271,7 +272,7 @@ def summary(run: Run, seconds: float) -> dict[str, Any]:
         "rejects": _reasons(stages),
         "calls": total.calls,
         "tokens": total.tokens,
-        "cost": 0.0 if run.config.model == "offline" else None,
+        "cost": None if total.unpriced else round(total.cost, 6),
         "seconds": round(seconds, 1),
     }
 
@@ -313,7 +314,7 @@ def summary_text(run: Run, seconds: float | None = None) -> str:
     if splits:
         lines += ["", f"{'split':<22} {'samples':>8} {'wanted':>8}"]
         lines += [f"{name:<22} {size:>8,} {splits['wanted'][name]:>8,}" for name, size in splits["sizes"].items()]
-    cost = "0 (offline)" if run.config.model == "offline" else "unknown (no price file)"
+    cost = "0 (offline)" if run.config.model == "offline" and not total.unpriced else money(total.cost, total.unpriced, "in all sessions")
     lines += ["", f"cost: {cost}" + (f"; {seconds:.1f} s" if seconds is not None else "")]
     if splits:
         lines += [

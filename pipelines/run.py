@@ -133,8 +133,11 @@ class Run:
         except OSError as error:
             raise Unavailable(f"{root}: cannot write: {error.strerror}; choose another folder with --out") from None
         run._read_manifest()
-        run._ledger = Ledger(root / "ledger.sqlite")
-        run._llm = llm(run._ledger) if llm is not None else LLM(config.model, config.seed, run._ledger, config.limits)
+        run._ledger = ledger_of(root, config)
+        if run._ledger.address is not None:
+            write_text(root / "ledger.url", [f"{run._ledger.address}\n"])
+        run._ledger.begin_session()
+        run._llm = llm(run._ledger) if llm is not None else LLM(config.model, config.seed, run._ledger, config.limits, models=config.models)
         return run
 
     @classmethod
@@ -152,7 +155,7 @@ class Run:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """The ledger open for reading, for reports."""
-        self._ledger = Ledger(self.root / "ledger.sqlite")
+        self._ledger = ledger_of(self.root, self.config)
         try:
             yield
         finally:
@@ -299,6 +302,15 @@ class Run:
         raise ConfigError(
             f"{path}: was changed after the run wrote it; restore it, or delete it to have its stage made again from the ledger"
         )
+
+
+def ledger_of(root: Path, config: RunConfig) -> Ledger:
+    """The ledger of a run: a file in its folder, or a database that runs share; PTOOL_LEDGER names one too."""
+    noted = root / "ledger.url"
+    place = config.limits.ledger or os.environ.get("PTOOL_LEDGER")
+    if not place and noted.is_file():
+        place = noted.read_text(encoding="utf-8").strip()
+    return Ledger(place, run=digest(canonical(config.data()))) if place else Ledger(root / "ledger.sqlite")
 
 
 def maker(model: str) -> str:

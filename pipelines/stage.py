@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pipelines.config import RunConfig
 from pipelines.llm.client import LLM
@@ -34,22 +34,30 @@ class StageResult(Generic[Out]):
     """Figures about the stage as a whole, for the manifest and the artifacts."""
 
 
+AT_ONCE = 1_000
+"""Items of one `gather` that are worked on together; it bounds the memory, not the requests in flight."""
+
+
 async def gather(items: Sequence[In], work: Callable[[In], Awaitable[Any_]]) -> list[Any_]:
-    """Do the work for all items at once, results in the order of the items.
+    """Do the work for all items, up to `AT_ONCE` together, results in the order of the items.
 
     How many requests are really in flight is the model layer's affair. When one item fails, the others
     are cancelled before the error is passed on, so nothing runs on behind a stopped stage.
     """
+    made: list[Any] = [None] * len(items)
+    left = iter(enumerate(items))
+
+    async def worker() -> None:
+        for place, item in left:
+            made[place] = await work(item)
+
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_coroutine(work(item))) for item in items]
+            for _ in range(min(AT_ONCE, len(items))):
+                group.create_task(worker())
     except BaseExceptionGroup as errors:
         raise _first(errors) from None
-    return [task.result() for task in tasks]
-
-
-async def _coroutine(awaitable: Awaitable[Any_]) -> Any_:
-    return await awaitable
+    return made
 
 
 def _first(error: BaseException) -> BaseException:

@@ -1,57 +1,80 @@
-"""Between a stage and a model: one client, one ledger, one way to ask.
+"""Between a stage and a model: one way to ask, one ledger, and nothing paid twice.
 
-Only this module opens connections. A request is looked up in the ledger first, so nothing is paid
-twice; transport faults are retried with tenacity; replies are validated here, whatever the provider
-promised, and get one repair turn.
+A request is looked up in the ledger first. What is not there is sent when the pace of its endpoint allows
+it, retried with tenacity while the fault is a passing one, read and validated here whatever the provider
+promised, and gets one repair turn. Requests run as tasks of their own: when a stage is cancelled or the
+run is stopped, those in flight still end in the ledger.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import httpx2
-import openai
 import tenacity
 from pydantic import BaseModel, ValidationError
 
-from pipelines.config import Limits
-from pipelines.errors import ConfigError, ReplyError, Stopped, Unavailable
-from pipelines.jsonio import canonical, digest
-from pipelines.llm.ledger import Entry, Ledger
+from pipelines.config import Limits, Models, ModelSpec
+from pipelines.errors import PtoolError, ReplyError, Stopped, Unavailable
+from pipelines.llm import interrupt
+from pipelines.llm.batch import Batches
+from pipelines.llm.budget import Budget, read_prices
+from pipelines.llm.endpoint import SCHEMES, Endpoint, Request
+from pipelines.llm.hygiene import read_reply
+from pipelines.llm.ledger import USABLE, Attempt, Entry, Ledger
+from pipelines.llm.pace import Pace
 from pipelines.llm.prompts import Prompt
-from pipelines.llm.schemas import first_error, reply_schema, unwritable
+from pipelines.llm.schemas import reply_schema
+from pipelines.llm.wire import Body, Fault
 
+__all__ = ["LLM", "SCHEMES"]
 Reply = TypeVar("Reply", bound=BaseModel)
-SCHEMES = ("offline", "openai:<model>")
-MAX_REPLY_CHARS = 10_000_000
-_TRANSIENT = (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError, openai.ConflictError)
-_FORMATS = ("json_schema", "json_object", "text")
+RAISED = 4096
+"""Tokens that a reply which was cut gets at least, the second time."""
+ROLES = ("builder", "writer", "assistant", "judge", "solver")
+TELL_EVERY = 2.0
+"""Seconds between two notes on how the session is doing."""
+_JITTER = tenacity.wait_random_exponential(multiplier=0.5, max=30)
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A validated reply and what the ledger says of it."""
+class _Question:
+    """A request, what it is for, and its place in the ledger."""
 
-    reply: Any
-    mistake: str
-    """Planted by the offline model, for measuring the gates; empty with any other model."""
+    request: Request
+    endpoint: Endpoint
+    key: str
+    prompt: str
+    stage: str
+    subject: str
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What came of a question: the row of the ledger, and its value or what is wrong with it."""
+
+    entry: Entry
+    value: Any = None
+    problem: ReplyError | None = None
 
 
 class LLM:
-    """The model of a run, by name: `offline`, or `openai:<model>`.
+    """The models of a run.
 
     Args:
-        model: As in the config.
+        model: As in the config: `offline`, or `openai:<model>`; the model of every role that `models` leaves out.
         seed: Goes into every request, so that the same run asks the same questions.
         ledger: Where replies are kept.
         limits: Concurrency, patience and budgets.
         http_client: Only for tests and the offline model: the transport.
+        models: Other models for single roles.
+
+    Raises:
+        ConfigError: for a model, key, URL or price file that cannot be used.
     """
 
     def __init__(
@@ -61,39 +84,50 @@ class LLM:
         ledger: Ledger,
         limits: Limits,
         http_client: httpx2.AsyncClient | None = None,
+        models: Models | None = None,
     ) -> None:
         self.model = model
         self.ledger = ledger
         self._seed = seed
         self._limits = limits
-        self._slots = asyncio.Semaphore(limits.concurrency)
-        self._asked: dict[str, asyncio.Future[Entry]] = {}
-        self._client, self._wire_model = _connect(model, limits, http_client)
-        self._format = 0
-        spent = ledger.total()
-        self._calls, self._tokens = spent.calls, spent.tokens
+        self._asked: dict[str, asyncio.Task[_Outcome]] = {}
+        self._stopping = asyncio.Event()
+        self._stopped: PtoolError | None = None
+        self._teller: asyncio.Task[None] | None = None
+        self._roles: dict[str, Endpoint] = {}
+        self._endpoints: dict[ModelSpec, Endpoint] = {}
+        for role in ROLES:
+            spec = getattr(models, "solver" if role == "assistant" else role, None) if models is not None else None
+            spec = spec or ModelSpec(model=model)
+            if spec not in self._endpoints:
+                self._endpoints[spec] = Endpoint(spec, limits, http_client)
+            self._roles[role] = self._endpoints[spec]
+        self.budget = Budget(limits, read_prices(limits), ledger.total())
+        self.budget.check_prices([endpoint.model for endpoint in self._endpoints.values()])
+        self._unfinished = ledger.unfinished()
+        for endpoint in self._endpoints.values():
+            endpoint.rung = ledger.rung(endpoint.base_url, endpoint.model) or endpoint.rung
+        self._batches = Batches(ledger, limits) if limits.batch else None
+        interrupt.listen(self)
 
     @property
     def base_url(self) -> str:
-        """The endpoint in use."""
-        return str(self._client.base_url)
+        """The endpoint of the default model."""
+        return self._roles["builder"].base_url if len(self._endpoints) == 1 else ", ".join(e.base_url for e in self._endpoints.values())
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that were sent and not answered yet."""
+        return sum(endpoint.pace.in_flight for endpoint in self._endpoints.values())
 
     async def check(self) -> None:
         """Make sure that somebody answers before anything is written.
 
         Raises:
-            Unavailable: when the endpoint does not answer, or refuses the key.
+            Unavailable: when an endpoint does not answer, or refuses the key.
         """
-        try:
-            await self._client.with_options(timeout=10).models.list()
-        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            raise Unavailable(f"{self.base_url} refuses the key: {_last_words(error)}; check OPENAI_API_KEY") from None
-        except openai.APIStatusError:
-            return
-        except openai.APIConnectionError as error:
-            raise Unavailable(
-                f"{self.base_url} does not answer ({_last_words(error)}); check OPENAI_BASE_URL, or use --model offline"
-            ) from None
+        for endpoint in self._endpoints.values():
+            await endpoint.check()
 
     async def ask(
         self,
@@ -111,242 +145,312 @@ class LLM:
             repeat: Raise it to ask the same thing again and get another answer.
 
         Raises:
-            ReplyError: when the reply is cut, refused or invalid, also after one repair turn.
-            Stopped: when a budget is used up or the endpoint keeps failing.
-            Unavailable: when the endpoint refuses the key or the quota is gone.
+            ReplyError: when the reply is cut, refused, empty or invalid, also after one repair turn.
+            Stopped: when a budget is used up, the endpoint keeps failing, or the user wants it.
+            Unavailable: when the endpoint refuses the key or the request, or the ledger cannot be written.
         """
         messages = prompt.render(**values)
         messages[0]["content"] += f"\n\nAnswer with one JSON object that fits the schema `{prompt.name}`."
-        schema = reply_schema(prompt.name, reply)
-        entry = await self._reply(prompt, messages, schema, stage, subject, repeat)
-        try:
-            return _parse(entry, schema, reply), entry.mistake
-        except ReplyError as error:
-            if error.reason != "invalid_reply":
-                raise
-            messages = [
-                *messages,
-                {"role": "assistant", "content": entry.content[:20_000]},
-                {"role": "user", "content": f"That reply cannot be used: {error.detail}\nSend the whole corrected JSON object."},
-            ]
-            entry = await self._reply(prompt, messages, schema, stage, subject, repeat)
-            return _parse(entry, schema, reply), entry.mistake
-
-    async def _reply(
-        self, prompt: Prompt, messages: list[dict[str, str]], schema: dict[str, Any], stage: str, subject: str, repeat: int
-    ) -> Entry:
         seed = (self._seed + 7919 * repeat) % 2**31
-        key = digest(canonical([self.model, self.base_url, messages, schema, seed])) + digest(canonical([seed, self.model, messages]))
-        known = self.ledger.get(key)
-        if known is not None:
-            return known
-        asked = self._asked.get(key)
-        if asked is not None:
-            return await asked
-        future: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
-        self._asked[key] = future
+        request = Request(prompt.name, messages, reply_schema(prompt.name, reply), seed)
+        about = (self._roles[prompt.header.sees], repeat, prompt.ref, stage, subject)
+        outcome = await self._whole_reply(request, *about)
         try:
-            entry = await self._request(key, prompt, messages, schema, stage, subject, seed)
-        except BaseException as error:
-            future.set_exception(error)
-            future.exception()  # nobody may be waiting; it is raised below in any case
-            raise
-        finally:
-            del self._asked[key]
-        future.set_result(entry)
-        return entry
-
-    async def _request(
-        self,
-        key: str,
-        prompt: Prompt,
-        messages: list[dict[str, str]],
-        schema: dict[str, Any],
-        stage: str,
-        subject: str,
-        seed: int,
-    ) -> Entry:
-        attempts = 0
-        started = time.monotonic()
-        async with self._slots:
-            self._within_budget()
-            retrying = tenacity.AsyncRetrying(
-                retry=tenacity.retry_if_exception(_transient),
-                stop=tenacity.stop_after_attempt(self._limits.attempts),
-                wait=_wait,
-                reraise=True,
-            )
-            try:
-                async for attempt in retrying:
-                    with attempt:
-                        attempts = attempt.retry_state.attempt_number
-                        body = await self._send(prompt, messages, schema, seed, attempts)
-            except openai.APIError as error:
-                raise _stopping(error, self.base_url, attempts) from None
-        choice = body["choices"][0]
-        usage = body.get("usage") or {}
-        message = choice.get("message") or {}
-        content = message.get("content") or ""
-        finish = "refusal" if message.get("refusal") else str(choice.get("finish_reason") or "stop")
-        entry = Entry(
-            digest=key,
-            stage=stage,
-            subject=subject,
-            prompt=prompt.ref,
-            model=self.model,
-            content=content if isinstance(content, str) else json.dumps(content),
-            finish=finish,
-            prompt_tokens=int(usage.get("prompt_tokens") or 0),
-            reply_tokens=int(usage.get("completion_tokens") or 0),
-            latency_ms=round(1000 * (time.monotonic() - started)),
-            attempts=attempts,
-            mistake=str((body.get("offline") or {}).get("mistake") or "") if self.model.endswith("offline") else "",
-        )
-        self.ledger.put(entry)
-        self._calls += 1
-        self._tokens += entry.prompt_tokens + entry.reply_tokens
-        return entry
-
-    async def _send(
-        self, prompt: Prompt, messages: list[dict[str, str]], schema: dict[str, Any], seed: int, attempt: int
-    ) -> dict[str, Any]:
-        """One HTTP exchange; steps down from json_schema to json_object to text when the endpoint refuses the format."""
-        while True:
-            form = _FORMATS[self._format]
-            options: dict[str, Any] = {}
-            if form == "json_schema":
-                named = {"name": prompt.name.replace(".", "_"), "schema": schema}
-                options["response_format"] = {"type": "json_schema", "json_schema": named}
-            elif form == "json_object":
-                options["response_format"] = {"type": "json_object"}
-            sent = messages
-            if form != "json_schema":
-                note = f"\n\nThe schema:\n{json.dumps(schema, ensure_ascii=False)}"
-                sent = [{**messages[0], "content": messages[0]["content"] + note}, *messages[1:]]
-            try:
-                raw = await self._client.chat.completions.with_raw_response.create(
-                    model=self._wire_model,
-                    messages=sent,  # type: ignore[arg-type]
-                    seed=seed,
-                    extra_headers={"x-ptool-attempt": str(attempt)},
-                    **options,
-                )
-            except openai.BadRequestError as error:
-                if self._format + 1 < len(_FORMATS) and "response_format" in str(error.message):
-                    self._format += 1
-                    continue
+            return _validated(outcome, reply), outcome.entry.mistake
+        except ReplyError as error:
+            if error.reason not in ("invalid_reply", "empty_reply"):
                 raise
-            body = _body(raw.content)
-            if body is None:
-                raise openai.APIConnectionError(message="the reply holds no choices", request=raw.http_request)
-            return body
+            outcome = await self._whole_reply(_repair(request, outcome.entry.content, error), *about)
+            return _validated(outcome, reply), outcome.entry.mistake
 
-    def _within_budget(self) -> None:
-        limits = self._limits
-        if limits.max_calls is not None and self._calls >= limits.max_calls:
-            raise Stopped(f"limits.max_calls of {limits.max_calls:,} is used up; what is paid for is kept: raise it and run again")
-        if limits.max_tokens is not None and self._tokens >= limits.max_tokens:
-            raise Stopped(f"limits.max_tokens of {limits.max_tokens:,} is used up; what is paid for is kept: raise it and run again")
+    async def _whole_reply(self, request: Request, *about: Any) -> _Outcome:
+        """A reply, with the limit raised once when it was cut."""
+        outcome = await self._reply(request, *about)
+        if outcome.entry.finish != "length" or request.reply_limit is not None:
+            return outcome
+        limit = max(RAISED, 2 * outcome.entry.reply_tokens)
+        return await self._reply(replace(request, reply_limit=limit), *about)
+
+    async def _reply(self, request: Request, endpoint: Endpoint, repeat: int, prompt: str, stage: str, subject: str) -> _Outcome:
+        key = endpoint.digest(request, repeat)
+        task = self._asked.get(key)
+        if task is None:
+            question = _Question(request, endpoint, key, prompt, stage, subject)
+            task = self._asked[key] = asyncio.get_running_loop().create_task(self._settle(question))
+            task.add_done_callback(lambda done: self._over(key, done))
+        return await asyncio.shield(task)
+
+    def _over(self, key: str, task: asyncio.Task[_Outcome]) -> None:
+        del self._asked[key]
+        if not task.cancelled():
+            task.exception()  # whoever asked sees it; nobody waiting any more is no fault
+
+    async def _settle(self, question: _Question) -> _Outcome:
+        """The outcome from the ledger, or from the endpoint."""
+        known = await self.ledger.find(question.key)
+        if known is not None and not (self._limits.reask_refused and known.finish not in USABLE and known.session != self.ledger.session):
+            return _read(known, question.request)
+        if self._stopped is not None:
+            raise self._stopped
+        if self._teller is None:
+            self._teller = asyncio.create_task(self._tell())
+        return await self._request(question)
+
+    async def _request(self, question: _Question) -> _Outcome:
+        endpoint = question.endpoint
+        tries = _Tries(endpoint.pace, self._limits.attempts, self._unfinished.pop(question.key, 0))
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(_passing), stop=tries.used_up, wait=_wait, sleep=self._pause, reraise=True
+        )
+        began = time.monotonic()
+        try:
+            async for attempt in retrying:
+                with attempt:
+                    return await self._try(question, tries, began)
+        except Fault as fault:
+            last = fault
+        # raised outside of the handler: a traceback must not go on to what the provider said word by word
+        return await self._failed(question, last, tries)
+
+    async def _try(self, question: _Question, tries: _Tries, began: float) -> _Outcome:
+        """One attempt: wait for a turn and for room in the budget, exchange, keep what came."""
+        endpoint, request = question.endpoint, question.request
+        pace = endpoint.pace
+        tokens = request.chars // 3
+        sent_at = await pace.enter(tokens)
+        try:
+            try:
+                reserved = await self.budget.reserve(endpoint.model, request.chars)
+            except Stopped as error:
+                self.stop(error)
+                raise
+            tries.number += 1
+            try:
+                body = await self._exchange(question, tries.number)
+                pace.succeeded(body.prompt_tokens + body.reply_tokens - tokens)
+                return await self._keep(question, body, tries.number, began)
+            except Fault as fault:
+                await self._note(question, fault, tries, sent_at)
+                raise
+            finally:
+                self.budget.release(reserved)
+        finally:
+            pace.leave()
+
+    async def _exchange(self, question: _Question, number: int) -> Body:
+        endpoint = question.endpoint
+        if self._batches is not None and not endpoint.offline:
+            return await self._batches.exchange(endpoint, question.key, question.request)
+        rung = endpoint.rung
+        body = await endpoint.exchange(question.request, number)
+        if endpoint.rung != rung:
+            self.ledger.remember_rung(endpoint.base_url, endpoint.model, endpoint.rung)
+        return body
+
+    async def _keep(self, question: _Question, body: Body, number: int, began: float) -> _Outcome:
+        endpoint = question.endpoint
+        entry = self._entry(question, body.content, body.finish, number)
+        entry = replace(
+            entry,
+            prompt_tokens=body.prompt_tokens,
+            reply_tokens=body.reply_tokens,
+            latency_ms=round(1000 * (time.monotonic() - began)),
+            mistake=body.mistake if endpoint.model.endswith("offline") else "",
+        )
+        outcome = _read(entry, question.request, body.flags)
+        cost = self.budget.prices.cost(endpoint.model, body.prompt_tokens, body.cached_tokens, body.reply_tokens, self._batches is not None)
+        self.budget.pay(question.request.chars, body.prompt_tokens, body.cached_tokens, body.reply_tokens, cost)
+        attempt = Attempt(
+            question.key, question.stage, question.subject, endpoint.model, number, "reply",
+            "", 200, body.prompt_tokens, body.cached_tokens, body.reply_tokens, cost, entry.latency_ms,
+        )  # fmt: skip
+        await self.ledger.keep(attempt, outcome.entry)
+        if self._batches is not None:
+            self._batches.kept(question.key)
+        return outcome
+
+    def _entry(self, question: _Question, content: str, finish: str, number: int) -> Entry:
+        return Entry(
+            question.key, question.stage, question.subject, question.prompt, question.endpoint.model, content, finish, 0, 0, 0, number,
+            session=self.ledger.session,
+        )  # fmt: skip
+
+    async def _note(self, question: _Question, fault: Fault, tries: _Tries, sent_at: float) -> None:
+        """Keep a failed attempt, and let the pace and the breaker know."""
+        endpoint = question.endpoint
+        endpoint.last_words = fault.words
+        tries.failed(fault)
+        if fault.kind == "throttled":
+            endpoint.pace.throttled(sent_at, fault.wait)
+        elif fault.passing:
+            endpoint.pace.troubled()
+        await self.ledger.keep(
+            Attempt(question.key, question.stage, question.subject, endpoint.model, tries.number, fault.kind, fault.words, fault.status)
+        )
+        if fault.passing and endpoint.pace.given_up():
+            minutes = self._limits.breaker_minutes
+            error = Stopped(
+                f"{endpoint.base_url} had no success for {minutes:g} minutes; its last words: {fault.kind}: {fault.words}; "
+                "what is paid for is kept: run the same command again"
+            )
+            self.stop(error)
+            raise error
+
+    async def _failed(self, question: _Question, fault: Fault, tries: _Tries) -> _Outcome:
+        """No reply will come: a rejection of its own kind where it is this request, else the end of the run."""
+        where = question.endpoint.base_url
+        finish = {"content_filter": "content_filter", "too_long": "too_long"}.get(fault.kind)
+        if fault.passing:
+            finish = "endpoint_failed"
+        elif fault.kind == "bad_request" and question.request.reply_limit is not None:
+            finish = "length"  # the limit cannot be raised any further
+        if finish is None:
+            error: PtoolError = Unavailable(f"{where} refuses the request ({fault.status}): {fault.words}")
+            if fault.kind == "refused_key":
+                error = Unavailable(f"{where} refuses the key: {fault.words}; check {question.endpoint.key_variable}")
+            elif fault.kind == "quota":
+                error = Stopped(f"{where}: the quota or the money is used up: {fault.words}; what is paid for is kept: run again later")
+            self.stop(error)
+            raise error
+        entry = self._entry(question, f"{fault.kind}: {fault.words}", finish, tries.number)
+        model, outcome = question.endpoint.model, f"gave_up_{finish}"
+        attempt = Attempt(question.key, question.stage, question.subject, model, tries.number, outcome, fault.words)
+        await self.ledger.keep(attempt, entry)
+        return _read(entry, question.request)
+
+    # Stopping
+
+    def stop(self, error: PtoolError) -> None:
+        """Start nothing new; what is in flight is finished and kept."""
+        if self._stopped is None:
+            self._stopped = error
+            self._stopping.set()
+            for endpoint in self._endpoints.values():
+                endpoint.pace.stop(error)
+            if self._batches is not None:
+                self._batches.stop(error)
+
+    def hurry(self) -> None:
+        """Drop what is in flight too."""
+        for task in list(self._asked.values()):
+            task.cancel()
+
+    async def _pause(self, seconds: float) -> None:
+        """Sleep before a retry, unless the run is being stopped."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    async def _tell(self) -> None:
+        while True:
+            self.ledger.tell(self.state())
+            await asyncio.sleep(TELL_EVERY)
+
+    def state(self) -> dict[str, Any]:
+        """How the endpoints are doing, for `ptool status`."""
+        endpoints = [endpoint.state() for endpoint in self._endpoints.values()]
+        return {"endpoints": endpoints, "stopped": str(self._stopped or ""), "currency": self.budget.prices.currency}
+
+    async def landed(self) -> None:
+        """Wait until nothing is in flight."""
+        if self._asked:
+            await asyncio.wait(list(self._asked.values()))
 
     async def close(self) -> None:
-        """Close the connections."""
-        await self._client.close()
+        """Let what is in flight end in the ledger, then close the connections."""
+        state = self.state()
+        self.stop(Stopped("the run was closed; run the same command again"))
+        await self.landed()
+        if self._teller is not None:
+            self._teller.cancel()
+            self.ledger.tell({**self.state(), "stopped": state["stopped"]}, ended=True)
+        if self._batches is not None:
+            await self._batches.close()
+        for endpoint in self._endpoints.values():
+            await endpoint.close()
 
 
-def _connect(model: str, limits: Limits, http_client: httpx2.AsyncClient | None) -> tuple[openai.AsyncOpenAI, str]:
-    if model == "offline":
-        from pipelines.llm.offline.app import offline_http_client
+class _Tries:
+    """When to give one request up.
 
-        client = http_client or offline_http_client()
-        return openai.AsyncOpenAI(api_key="offline", base_url="http://offline.invalid/v1", max_retries=0, http_client=client), "offline"
-    scheme, _, name = model.partition(":")
-    if scheme != "openai" or not name:
-        raise ConfigError(f"model is {model!r}: write {' or '.join(SCHEMES)}, e.g. openai:gpt-4o-mini")
-    key = os.environ.get("OPENAI_API_KEY")
-    if not key:
-        raise ConfigError(f"model is {model!r}, but OPENAI_API_KEY is not set; export it, or use --model offline")
-    timeout = httpx2.Timeout(limits.timeout_s, connect=10)
-    if http_client is None:
-        pool = httpx2.Limits(max_connections=limits.concurrency + 4, max_keepalive_connections=limits.concurrency)
-        http_client = openai.DefaultAsyncHttpx2Client(limits=pool, timeout=timeout)
-    try:
-        return openai.AsyncOpenAI(api_key=key, max_retries=0, timeout=timeout, http_client=http_client), name
-    except (openai.OpenAIError, httpx2.InvalidURL) as error:
-        raise ConfigError(f"OPENAI_BASE_URL: {error}; write e.g. http://127.0.0.1:8000/v1") from None
+    A failure counts against it only when the endpoint served somebody else since its last one: an outage is
+    the breaker's affair, and being throttled is no failure.
+    """
 
+    def __init__(self, pace: Pace, most: int, number: int) -> None:
+        self.number = number
+        """Of the attempt, over all sessions."""
+        self._pace = pace
+        self._most = most
+        self._counted = 0
+        self._seen = pace.successes
 
-def _body(content: bytes) -> dict[str, Any] | None:
-    if len(content) > MAX_REPLY_CHARS:
-        return None
-    try:
-        body = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    choices = body.get("choices") if isinstance(body, dict) else None
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        return None
-    return dict(body)
+    def failed(self, fault: Fault) -> None:
+        """Note a failure."""
+        if fault.kind != "throttled" and self._pace.successes > self._seen:
+            self._counted += 1
+        self._seen = self._pace.successes
+
+    def used_up(self, _state: tenacity.RetryCallState) -> bool:
+        """For tenacity's `stop`."""
+        return self._counted >= self._most
 
 
-def _parse(entry: Entry, schema: dict[str, Any], reply: type[Reply]) -> Reply:
-    if entry.finish == "length":
-        raise ReplyError("reply_cut", "finish_reason is length: the model's token limit cut the reply")
-    if entry.finish in ("content_filter", "refusal"):
-        raise ReplyError("refused", f"finish_reason is {entry.finish}")
-    try:
-        value = json.loads(_json_part(entry.content))
-    except (ValueError, RecursionError) as error:
-        raise ReplyError("invalid_reply", f"not JSON: {error}") from None
-    problem = unwritable(entry.content, value) or first_error(schema, value)
-    if problem is not None:
-        raise ReplyError("invalid_reply", problem)
-    try:
-        return reply.model_validate(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise ReplyError("invalid_reply", f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-
-
-def _json_part(text: str) -> str:
-    """The JSON object in a reply: without reasoning, fences and words around it."""
-    text = text.rpartition("</think>")[2].strip()
-    if text.startswith("{") and text.endswith("}"):
-        return text
-    start, end = text.find("{"), text.rfind("}")
-    return text[start : end + 1] if 0 <= start < end else text
-
-
-def _transient(error: BaseException) -> bool:
-    if isinstance(error, openai.RateLimitError):
-        return error.code not in ("insufficient_quota", "billing_hard_limit_reached")
-    if isinstance(error, openai.APIStatusError) and error.status_code == 408:
-        return True
-    return isinstance(error, _TRANSIENT)
-
-
-_JITTER = tenacity.wait_random_exponential(multiplier=0.5, max=30)
+def _passing(error: BaseException) -> bool:
+    return isinstance(error, Fault) and error.passing
 
 
 def _wait(state: tenacity.RetryCallState) -> float:
-    """Retry-After in seconds where the provider sends it, else exponential with jitter."""
-    error = state.outcome.exception() if state.outcome is not None else None
-    if isinstance(error, openai.APIStatusError):
-        told = error.response.headers.get("retry-after", "")
-        if told.replace(".", "", 1).isdigit():
-            return min(float(told), 300)
+    """What the provider asked for, plus a little jitter; else exponential with jitter."""
+    fault = state.outcome.exception() if state.outcome is not None else None
+    if isinstance(fault, Fault) and fault.wait is not None:
+        return fault.wait + min(1.0, 0.1 * _JITTER(state))
     return float(_JITTER(state))
 
 
-def _stopping(error: openai.APIError, url: str, attempts: int) -> Exception:
-    words = _last_words(error)
-    if isinstance(error, (openai.AuthenticationError, openai.PermissionDeniedError)):
-        return Unavailable(f"{url} refuses the key: {words}; check OPENAI_API_KEY")
-    if isinstance(error, openai.APIStatusError) and not _transient(error):
-        return Unavailable(f"{url} refuses the request ({error.status_code}): {words}")
-    return Stopped(f"{url} failed {attempts} times: {words}; what is paid for is kept: run the same command again")
+def _repair(request: Request, content: str, error: ReplyError) -> Request:
+    said = [{"role": "assistant", "content": content[:20_000]}] if content else []
+    told = {"role": "user", "content": f"That reply cannot be used: {error.detail}\nSend the whole corrected JSON object."}
+    return replace(request, messages=[*request.messages, *said, told], reply_limit=None)
 
 
-def _last_words(error: Exception) -> str:
-    text = " ".join(str(getattr(error, "message", "") or error).split())
-    key = os.environ.get("OPENAI_API_KEY") or ""
-    return (text.replace(key, "***") if len(key) > 5 else text)[:300]
+def _read(entry: Entry, request: Request, flags: tuple[str, ...] = ()) -> _Outcome:
+    """What a reply says; its liberties become flags of the entry."""
+    problem = _no_reply(entry, request)
+    if problem is not None:
+        return _Outcome(entry, problem=problem)
+    try:
+        value, forgiven = read_reply(entry.content, request.schema)
+    except ReplyError as error:
+        return _Outcome(replace(entry, flags=";".join([*flags, error.reason])), problem=error)
+    if flags or forgiven:
+        entry = replace(entry, flags=";".join([*flags, *forgiven]))
+    return _Outcome(entry, value)
+
+
+def _no_reply(entry: Entry, request: Request) -> ReplyError | None:
+    """`finish_reason` comes first: a cut or refused reply is not read."""
+    if entry.finish in USABLE:
+        return None
+    if entry.finish == "length":
+        raised = f", also with the limit raised to {request.reply_limit:,} tokens" if request.reply_limit else ""
+        return ReplyError("reply_cut", f"finish_reason is length: the model's token limit cut the reply{raised}")
+    if entry.finish == "empty":
+        return ReplyError("empty_reply", "the reply has no content")
+    if entry.finish in ("content_filter", "refusal"):
+        return ReplyError("content_filter" if entry.finish == "content_filter" else "refused", f"{entry.finish}: {entry.content[:200]}")
+    if entry.finish in ("endpoint_failed", "too_long"):
+        return ReplyError(entry.finish, entry.content[:300])
+    return ReplyError("invalid_reply", f"finish_reason is {entry.finish[:50]!r}")
+
+
+def _validated(outcome: _Outcome, reply: type[Reply]) -> Reply:
+    if outcome.problem is not None:
+        raise outcome.problem
+    try:
+        return reply.model_validate(outcome.value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ReplyError("invalid_reply", f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None

@@ -24,9 +24,26 @@ def reply_schema(name: str, model: type[BaseModel]) -> dict[str, Any]:
 _VALIDATORS: dict[str, jsonschema.Draft202012Validator] = {}
 
 
+_BY_IDENTITY: dict[int, tuple[dict[str, Any], jsonschema.Draft202012Validator]] = {}
+_MOST = 2000
+"""Schemas whose validator is kept; hostile input shall not fill the memory."""
+
+
+def fits(schema: dict[str, Any], value: Any) -> bool:
+    """Is there nothing wrong with a value? For a schema object that is used again and again."""
+    known = _BY_IDENTITY.get(id(schema))
+    if known is None or known[0] is not schema:
+        if len(_BY_IDENTITY) >= _MOST:
+            _BY_IDENTITY.clear()
+        known = _BY_IDENTITY[id(schema)] = (schema, validator(schema))
+    return bool(known[1].is_valid(value))
+
+
 def validator(schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
     """A validator with format checks, made once per schema."""
     key = canonical(schema)
+    if len(_VALIDATORS) >= _MOST:
+        _VALIDATORS.clear()
     if key not in _VALIDATORS:
         _VALIDATORS[key] = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
     return _VALIDATORS[key]

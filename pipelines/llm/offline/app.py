@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pipelines.llm.offline import solving
+from pipelines.llm.offline.batches import Shelf
 from pipelines.llm.offline.model import RATES, Unanswerable, answer
 
 
@@ -35,6 +36,10 @@ class Faults:
     truncate: float = 0.0
     """A reply cut off, `finish_reason` length."""
     latency_ms: float = 0.0
+    expire: float = 0.0
+    """Batches that expire half done."""
+    batch_s: float = 1.0
+    """Seconds that a batch takes."""
 
 
 @dataclass
@@ -44,13 +49,19 @@ class Stats:
     requests: int = 0
     peak_in_flight: int = 0
     in_flight: int = 0
+    abandoned: int = 0
+    """Requests whose client was gone before the answer."""
+    faults: Counter[str] = field(default_factory=Counter)
     seen: Counter[str] = field(default_factory=Counter)
 
-    def report(self) -> dict[str, int]:
+    def report(self) -> dict[str, Any]:
         """Duplicates are requests whose body was sent and answered before."""
         return {
             "requests": self.requests,
             "duplicates": sum(count - 1 for count in self.seen.values()),
+            "in_flight": self.in_flight,
+            "abandoned": self.abandoned,
+            "faults": dict(sorted(self.faults.items())),
             "peak_in_flight": self.peak_in_flight,
         }
 
@@ -67,6 +78,7 @@ def offline_app(seed: int = 0, faults: Faults = Faults(), rates: Mapping[str, fl
         try:
             if faults.latency_ms:
                 await asyncio.sleep(faults.latency_ms / 1000)
+                stats.abandoned += await request.is_disconnected()
             return _reply(raw, request.headers.get("x-ptool-attempt", "1"), seed, faults, rates, stats)
         finally:
             stats.in_flight -= 1
@@ -88,8 +100,14 @@ def offline_app(seed: int = 0, faults: Faults = Faults(), rates: Mapping[str, fl
     async def report(_: Request) -> Response:
         return JSONResponse(stats.report())
 
+    def answered(raw: bytes, attempt: str) -> Response:
+        stats.requests += 1
+        return _reply(raw, attempt, seed, faults, rates, stats)
+
+    shelf = Shelf(answered, seed, faults.expire, faults.batch_s)
     return Starlette(
         routes=[
+            *shelf.routes(),
             Route("/v1/chat/completions", chat, methods=["POST"]),
             Route("/v1/completions", raw_prompt, methods=["POST"]),
             Route("/v1/models", models),
@@ -102,8 +120,10 @@ def _reply(raw: bytes, attempt: str, seed: int, faults: Faults, rates: Mapping[s
     digest = hashlib.sha256(raw).hexdigest()
     rng = random.Random(f"{seed} {digest} {attempt}")
     if rng.random() < faults.too_many:
+        stats.faults["429"] += 1
         return _error(429, "rate_limit_exceeded", "slow down", {"retry-after": "0.05"})
     if rng.random() < faults.server_error:
+        stats.faults["500"] += 1
         return _error(500, "server_error", "something broke")
     try:
         body = json.loads(raw)
@@ -113,6 +133,7 @@ def _reply(raw: bytes, attempt: str, seed: int, faults: Faults, rates: Mapping[s
     stats.seen[digest] += 1
     finish = "stop"
     if rng.random() < faults.truncate:
+        stats.faults["truncate"] += 1
         content, finish = content[: len(content) // 2], "length"
     prompt_tokens = sum(len(str(m.get("content"))) for m in body["messages"]) // 4
     payload = {
@@ -130,6 +151,7 @@ def _reply(raw: bytes, attempt: str, seed: int, faults: Faults, rates: Mapping[s
     }
     text = json.dumps(payload, ensure_ascii=False).encode()
     if rng.random() < faults.malformed:
+        stats.faults["malformed"] += 1
         text = text[: len(text) // 2]
     return Response(text, media_type="application/json")
 

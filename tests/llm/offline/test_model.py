@@ -145,4 +145,4 @@ def test_every_response_of_the_server_says_what_it_is():
     found = asyncio.run(go())
     assert set(found["offline"]) == {"mistake"}
     assert json.loads(found["choices"][0]["message"]["content"]) == {"groups": []}
-    assert found["stats"] == {"requests": 1, "duplicates": 0, "peak_in_flight": 1}
+    assert {"requests": 1, "duplicates": 0, "peak_in_flight": 1}.items() <= found["stats"].items()
