@@ -28,6 +28,7 @@ from pipelines.shards import Shard, fill, merge, plan
 from pipelines.splits import Quotas
 from pipelines.stage import StageResult, gather
 from pipelines.tools import expand_apis, expand_scenarios
+from pipelines.tools.tree import tree_markdown, write_tools_report
 
 Out = TypeVar("Out", bound=Record)
 Around = Callable[[Run, str, Callable[[], Awaitable[str]]], Awaitable[str]]
@@ -46,6 +47,8 @@ async def pipeline(run: Run, around: Around = directly) -> dict[str, int]:
         ChecksFailed: when splits leak or stay short.
     """
     ctx, specs = run.context, run.config.scenarios
+    if run.generations:  # made by several pipelines; what is missing there, `add-scenario` makes
+        return dict(run.manifest["splits"]["sizes"])
 
     async def stage(name: str, kind: type[Out], inputs: Sequence[str], work: Callable[[], Awaitable[StageResult[Out]]]) -> list[Out]:
         made: list[Out] = []
@@ -60,6 +63,7 @@ async def pipeline(run: Run, around: Around = directly) -> dict[str, int]:
     # What can be called
     scenarios = await stage("01_scenarios", Scenario, [], lambda: expand_scenarios(ctx, specs))
     apis = await stage("02_apis", API, ["01_scenarios"], lambda: expand_apis(ctx, scenarios, specs))
+    write_tools_report(run)
 
     # Who calls it
     features = await stage("03_features", FeatureNode, ["01_scenarios", "02_apis"], lambda: build_tree(ctx, scenarios, apis))
@@ -129,6 +133,8 @@ async def publish(run: Run, name: str) -> None:
     await acreate_markdown_artifact(
         key=f"{key}-samples", markdown=report.stage_samples(run, name), description=report.stage_title(run, name)
     )
+    if name == "02_apis":
+        await acreate_markdown_artifact(key=f"{key}-tree", markdown=tree_markdown(run), description=report.stage_title(run, name))
 
 
 def _run_name() -> str:

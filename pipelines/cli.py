@@ -76,21 +76,16 @@ def _parser() -> argparse.ArgumentParser:
 
     export = commands.add_parser("export", help="the splits in a trainer's or benchmark's format")
     export.add_argument("folder", type=Path, metavar="RUN")
-    export.add_argument("--format", required=True, help="ptbench")
+    export.add_argument("--format", required=True, help="ptbench; of the tools: openapi, openai-tools, mcp")
     export.set_defaults(run=_export)
 
     splits = commands.add_parser("splits", help="sizes and certificate")
     splits.add_argument("folder", type=Path, metavar="RUN")
     splits.set_defaults(run=_splits)
 
-    imports = commands.add_parser("import-tools", help="real APIs become a platform of a new scenario")
-    imports.add_argument("source", type=Path, metavar="SRC")
-    imports.add_argument("--format", choices=["openai"], default="openai")
-    imports.add_argument("--line", type=int, help="take the tool list of this line only, counted from 1")
-    imports.add_argument("--name", help="name of the scenario")
-    imports.add_argument("--out", type=Path, metavar="FILE", help="scenario file to write; default <name>.yaml here")
-    imports.add_argument("--json", action="store_true", help="print the counts as one JSON object")
-    imports.set_defaults(run=_import)
+    from pipelines import tool_commands
+
+    tool_commands.add_commands(commands)
 
     server = commands.add_parser("offline-server", help="the offline model as an OpenAI-compatible server")
     server.add_argument("--port", type=int, default=8399)
@@ -263,20 +258,6 @@ def _splits(args: argparse.Namespace) -> int:
     if not path.is_file():
         raise ConfigError(f"{args.folder}: has no splits yet; finish it with `ptool run`")
     print(path.read_text(encoding="utf-8"), end="")
-    return 0
-
-
-def _import(args: argparse.Namespace) -> int:
-    from pipelines.imports import import_tools, write_scenario
-
-    result = import_tools(args.source, args.line, args.name)
-    path = write_scenario(result, args.out or Path(f"{result.scenario.name}.yaml"))
-    for entry in result.log:
-        print(f"ptool: {entry}", file=sys.stderr)
-    if args.json:
-        print(json.dumps(result.counts, ensure_ascii=False))
-    else:
-        print(f"{path}: {result.counts['accepted']} of {result.counts['tools']} tools; run it with `ptool run --scenario {path}`")
     return 0
 
 

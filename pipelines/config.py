@@ -87,6 +87,15 @@ class ImportedApi(Strict):
     description: str = Field(max_length=20_000)
     parameters: dict[str, JsonValue]
 
+    verb: Literal["read", "write"] | None = None
+    """Whether it only looks or also changes something, where the source says so."""
+
+    group: str = Field(default="", max_length=60)
+    """Function group in the source."""
+
+    returns: str = Field(default="", max_length=500)
+    """What comes back, where the source says so."""
+
 
 class ImportedPlatform(Strict):
     """A platform of real APIs; competitors are synthesised around it."""
@@ -274,6 +283,12 @@ class RunConfig(Strict):
 
     apis_per_platform: int = Field(default=8, ge=2, le=64)
     """APIs of each platform, exactly."""
+
+    group_depth: int = Field(default=2, ge=1, le=4)
+    """Levels of function groups between a platform and its APIs, at most."""
+
+    group_size: int = Field(default=7, ge=2, le=64)
+    """A function group with more APIs is split again while the depth allows."""
 
     contexts_per_scenario: int = Field(default=4, ge=2, le=8)
     """Situations that move preferences."""

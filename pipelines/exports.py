@@ -12,19 +12,22 @@ from pipelines.jsonio import dumps, read_lines, write_text
 from pipelines.loop import Population
 from pipelines.records import API, FeatureNode, History, Profile, Sample, Scenario
 from pipelines.run import Run
+from pipelines.tool_exports import TOOL_FORMATS, export_tools
 from pipelines.views import SolverView, platform_view, solver_view
 
-FORMATS = ("ptbench",)
+FORMATS = ("ptbench", *TOOL_FORMATS)
 
 
 def export(run: Run, form: str) -> list[Path]:
-    """Write `exports/<format>/`, one file per split; returns the files.
+    """Write `exports/<format>/`, one file per split, or per platform for the formats of tools; returns the files.
 
     Raises:
         ConfigError: for an unknown format, or a run without splits.
     """
     if form not in FORMATS:
         raise ConfigError(f"--format {form!r}: write one of {', '.join(FORMATS)}")
+    if form in TOOL_FORMATS:
+        return export_tools(run, form)
     splits = sorted((run.root / "splits").glob("*.jsonl"))
     if not splits:
         raise ConfigError(f"{run.root}: has no splits yet; finish it with `ptool run`")

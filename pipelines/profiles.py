@@ -66,7 +66,7 @@ async def assign_profiles(
         level = [child for children in await gather(asked, branch) for child in children]
     chosen = _trim(len(level), ctx.config.users)
     people = [(f"u{i + 1:04d}", level[index], branches(index, layers)) for i, index in enumerate(chosen)]
-    wishes = await _preferences(ctx, scenarios, apis, people, result)
+    wishes = await prefer(ctx, scenarios, apis, people, result)
     for user, basic, path in people:
         result.kept.append(
             Profile(
@@ -176,7 +176,7 @@ def _trim(total: int, wanted: int) -> list[int]:
     return sorted({i * total // wanted for i in range(wanted)})
 
 
-async def _preferences(
+async def prefer(
     ctx: Context,
     scenarios: Sequence[Scenario],
     apis: Sequence[API],
@@ -191,7 +191,7 @@ async def _preferences(
     jobs = [(family, scenario) for family in families.values() for scenario in scenarios]
     wishes: dict[tuple[str, str], list[Preference]] = {}
 
-    async def prefer(job: tuple[list[tuple[str, dict[str, JsonValue], list[int]]], Scenario]) -> None:
+    async def ask(job: tuple[list[tuple[str, dict[str, JsonValue], list[int]]], Scenario]) -> None:
         family, scenario = job
         open_users = {user: basic for user, basic, _ in family}
         for attempt in range(2 * ATTEMPTS):
@@ -225,7 +225,7 @@ async def _preferences(
             f"profiles: no usable preferences for {', '.join(open_users)} in {scenario.name}; see rejected/04_profiles.jsonl"
         )
 
-    await gather(jobs, prefer)
+    await gather(jobs, ask)
     result.rejected.sort(key=lambda r: r.subject)
     return {user: [p for scenario in scenarios for p in wishes[user, scenario.id]] for user, _, _ in people}
 

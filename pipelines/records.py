@@ -135,13 +135,35 @@ class API(Record):
     """The capability it serves; its siblings on other platforms serve the same one."""
 
     group: str
-    """Function group of the API tree."""
+    """Function group of the API tree; groups within groups are joined by `/`."""
 
     parameters: dict[str, JsonValue]
     """JSON Schema 2020-12 of the arguments: an object with `properties` and `required`."""
 
     returns: str
     """What comes back, in one sentence."""
+
+    meanings: dict[str, str] = {}
+    """Parameter path -> what it means, in a word that all siblings share. Source: `tools.match_parameters`."""
+
+    personal: list[str] = []
+    """Meanings among them that are lasting facts about the user, such as an address: told once, not with each request."""
+
+
+class Equivalence(Record):
+    """Which parameters of the APIs of one capability mean the same. Source: `tools.equivalences`, from the APIs' meanings."""
+
+    scenario: str
+    capability: str
+
+    apis: dict[str, str]
+    """Platform id -> API name."""
+
+    parameters: dict[str, dict[str, str]]
+    """Meaning -> platform id -> parameter path."""
+
+    problems: list[str]
+    """Why the APIs are not interchangeable; empty when they are."""
 
 
 class FeatureNode(Record):

@@ -87,6 +87,43 @@ class ApisReply(Reply):
     apis: list[ApiReply] = Field(min_length=1)
 
 
+class TraitBand(Reply):
+    id: str
+    band: Literal["low", "middle", "high"]
+
+
+class TraitBandsReply(Reply):
+    """Answer to `tools.judge_traits`."""
+
+    bands: list[TraitBand] = Field(min_length=1)
+    """One entry per phrase."""
+
+
+class MatchedParameter(Reply):
+    platform: str
+    """Name of the platform."""
+    path: str
+    """Path of the parameter."""
+
+
+class MatchReply(Reply):
+    meaning: str = Field(pattern=SNAKE)
+    about: Literal["person", "request"]
+    """person: a lasting fact about the user, such as an address; request: anything that differs from request to request."""
+    parameters: list[MatchedParameter] = Field(min_length=1)
+
+
+class CapabilityMatchesReply(Reply):
+    capability: str
+    matches: list[MatchReply]
+
+
+class MatchesReply(Reply):
+    """Answer to `tools.match_parameters`."""
+
+    capabilities: list[CapabilityMatchesReply] = Field(min_length=1)
+
+
 class FeatureReply(NamedThing):
     kind: FeatureKind
     leaves: list[str] = Field(min_length=1)
@@ -197,6 +234,8 @@ REPLIES: dict[str, type[Reply]] = {
     "tools.expand_scenario": ScenarioReply,
     "tools.expand_platform": PlatformGroupsReply,
     "tools.expand_apis": ApisReply,
+    "tools.judge_traits": TraitBandsReply,
+    "tools.match_parameters": MatchesReply,
     "features.name_cluster": FeaturesReply,
     "features.group": FeatureGroupsReply,
     "profiles.branch": BranchReply,

@@ -55,8 +55,8 @@ STAGES: dict[str, type[Record]] = {
     "08_samples": Sample,
 }
 PROMPTS_OF: dict[str, tuple[str, ...]] = {
-    "01_scenarios": ("tools.expand_scenario",),
-    "02_apis": ("tools.expand_platform", "tools.expand_apis"),
+    "01_scenarios": ("tools.expand_scenario", "tools.judge_traits"),
+    "02_apis": ("tools.expand_platform", "tools.expand_apis", "tools.match_parameters"),
     "03_features": ("features.name_cluster", "features.group"),
     "04_profiles": ("profiles.branch", "profiles.prefer"),
     "05_histories": ("histories.simulate",),
@@ -160,6 +160,12 @@ class Run:
             yield
         finally:
             self._ledger.close()
+
+    @property
+    def generations(self) -> list[dict[str, Any]]:
+        """Scenarios and samples of each generation, the first first; empty unless `add-scenario` extended the run."""
+        path = self.root / "config.json"
+        return list(_json(path).get("generations", [])) if path.exists() else []
 
     @property
     def llm(self) -> LLM:

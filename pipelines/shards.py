@@ -25,10 +25,10 @@ class Shard:
     cells: tuple[tuple[str, str], ...]
 
 
-def plan(run: Run, population: Population) -> tuple[Quotas, list[Shard]]:
-    """Quotas of all cells, and the cells in shards of whole users."""
+def plan(run: Run, population: Population, apart: frozenset[str] | None = None) -> tuple[Quotas, list[Shard]]:
+    """Quotas of all cells, and the cells in shards of whole users; `apart` are the untrained users where that is settled."""
     cells = list(population.open_cells(run.context))
-    quotas = plan_quotas(run.config, list(population.profiles), cells)
+    quotas = plan_quotas(run.config, list(population.profiles), cells, apart)
     users = list(dict.fromkeys(user for user, _ in cells))
     size = run.config.limits.shard_users
     shards = []

@@ -28,8 +28,16 @@ class Quotas:
         return self.cells.get((user, scenario), 0)
 
 
-def plan_quotas(config: RunConfig, users: Sequence[str], open_cells: Iterable[tuple[str, str]]) -> Quotas:
+def plan_quotas(
+    config: RunConfig, users: Sequence[str], open_cells: Iterable[tuple[str, str]], apart: frozenset[str] | None = None
+) -> Quotas:
     """Share the wanted samples evenly over users, then over each user's open scenarios.
+
+    Args:
+        config: Sizes and seed.
+        users: All user ids.
+        open_cells: (user, scenario) that can hold a sample.
+        apart: The untrained users, where they are settled already; None: drawn here.
 
     Raises:
         ChecksFailed: when fewer users than needed have an open cell.
@@ -41,7 +49,7 @@ def plan_quotas(config: RunConfig, users: Sequence[str], open_cells: Iterable[tu
     wanted = config.untrained_users if config.samples.test_untrained_users else 0
     if len(able) <= wanted:
         raise ChecksFailed(f"only {len(able)} of {len(users)} users have a scenario that supports a label; {wanted + 1} are needed")
-    untrained = frozenset(config.rng("untrained").sample(able, wanted))
+    untrained = frozenset(config.rng("untrained").sample(able, wanted)) if apart is None else apart
     trained = [user for user in able if user not in untrained]
     cells: dict[tuple[str, str], int] = {}
     for group, total in (

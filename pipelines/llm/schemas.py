@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import jsonschema
@@ -59,11 +59,45 @@ def first_error(schema: dict[str, Any], value: Any) -> str | None:
 
 
 def schema_problem(schema: Any) -> str | None:
-    """What the JSON-Schema meta-schema has against a schema, or None."""
+    """What the JSON-Schema meta-schema has against a schema, or None.
+
+    Properties and items are looked at one by one, without the words of their descriptions: the meta-schema takes
+    its time, and tools are made of the same few forms again and again.
+    """
     try:
-        jsonschema.Draft202012Validator.check_schema(schema)
+        return _problem(schema, ())
+    except (TypeError, ValueError):
+        return "schema: holds a value that is no JSON"
+    except RecursionError:
+        return "schema: nested too deeply"
+
+
+def _problem(schema: Any, path: tuple[str, ...]) -> str | None:
+    inner: list[tuple[tuple[str, ...], Any]] = []
+    rest = schema
+    if isinstance(schema, dict):
+        rest = {}
+        for key, value in schema.items():
+            if key == "properties" and isinstance(value, dict):
+                inner += [((*path, key, str(name)), part) for name, part in value.items()]
+            elif key == "items" and isinstance(value, dict):
+                inner.append(((*path, key), value))
+            else:
+                rest[key] = "" if key in ("description", "title") and isinstance(value, str) else value
+    found = _problem_of(canonical(rest))
+    if found is not None:
+        where, message = found
+        return f"{'.'.join((*path, *where)) or 'schema'}: {message}"
+    return next((problem for place, part in inner if (problem := _problem(part, place)) is not None), None)
+
+
+@lru_cache(maxsize=16_384)
+def _problem_of(text: str) -> tuple[tuple[str, ...], str] | None:
+    """(path, message) of the worst thing in one schema, given as JSON."""
+    try:
+        jsonschema.Draft202012Validator.check_schema(json.loads(text))
     except jsonschema.SchemaError as error:
-        return f"{'.'.join(map(str, error.absolute_path)) or 'schema'}: {error.message[:200]}"
+        return tuple(str(part) for part in error.absolute_path), error.message[:200]
     return None
 
 

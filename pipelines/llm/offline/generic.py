@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
 
@@ -34,6 +34,18 @@ class Lexicon:
     platform_texts: list[str]
     api_verbs: dict[str, list[str]]
     extra_capabilities: list[str]
+    extra_grid: dict[str, list[str]] = field(default_factory=dict)
+
+    def further_capabilities(self) -> list[tuple[str, str]]:
+        """(name, description) of what any service might also do; a hundred or so."""
+        listed = [item.partition(": ") for item in self.extra_capabilities]
+        found = [(name, text) for name, _, text in listed]
+        for thing in self.extra_grid.get("things", ()):
+            noun, _, what = thing.partition(": ")
+            for item in self.extra_grid.get("verbs", ()):
+                verb, _, says = item.partition(": ")
+                found.append((f"{verb}_{noun}", f"{says} {what}."))
+        return found
 
 
 @cache

@@ -201,6 +201,12 @@ class Knowledge(Part):
 
 
 @cache
+def all_known(language: str) -> tuple[Knowledge, ...]:
+    """Every knowledge file of a language."""
+    return tuple(_read(path) for path in sorted((HERE / language).glob("*.yaml")) if not path.stem.startswith("_"))
+
+
+@cache
 def load(name: str, language: str) -> Knowledge | None:
     """The knowledge file of a scenario, or None when the offline model has never heard of it."""
     for path in sorted((HERE / language).glob("*.yaml")):

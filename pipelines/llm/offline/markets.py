@@ -27,8 +27,7 @@ def expand_scenario(call: Call) -> dict[str, Any]:
     names = {item["name"] for item in capabilities}
     offered = [{"name": c.name, "description": c.text, "open": c.open} for c in known.capabilities] if known else []
     if not known or len(offered) < wanted["capabilities"]:
-        extra = [item.partition(": ") for item in lex.extra_capabilities]
-        offered += [{"name": name, "description": text, "open": True} for name, _, text in extra]
+        offered += [{"name": name, "description": text, "open": True} for name, text in lex.further_capabilities()]
     base = [*capabilities, *offered]
     for prefix, text in _DERIVED.items():
         about = [(item["name"], str(item["description"]).rstrip(".")) for item in base]
@@ -114,8 +113,11 @@ def expand_platform(call: Call) -> dict[str, Any]:
     known = knowledge.load(call.blocks["scenario"]["name"], call.language)
     groups_of = {c.name: c.group for c in known.capabilities} if known else {}
     groups: dict[str, list[str]] = {}
+    within = call.blocks.get("path")
     for capability in call.blocks["capabilities"]:
         group = groups_of.get(capability["name"]) or _verb_group(capability["name"])
+        if within:
+            group = (generic.words_of(capability["name"]) or ["other"])[0] if group in within else group
         groups.setdefault(group, []).append(capability["name"])
     texts = known.groups if known else {}
     return {
@@ -244,6 +246,41 @@ _RECIPES: list[tuple[tuple[str, ...], list[str]]] = [
 ]
 
 
+_FORMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "boolean": ("send_updates", {"type": "boolean", "description": "Whether to send updates."}),
+    "array": ("labels", {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "Labels to file it under."}),
+    "default": ("results_limit", {"type": "integer", "minimum": 1, "default": 10, "description": "How many results at most."}),
+    "nested": (
+        "contact",
+        {
+            "type": "object",
+            "description": "Whom to ask.",
+            "properties": {
+                "full_name": {"type": "string", "description": "Full name."},
+                "mobile": {"type": "string", "description": "Phone number."},
+            },
+            "additionalProperties": False,
+        },
+    ),
+}
+"""Optional parameters that show a form when the shape asks for it."""
+_FILLERS = ("priority", "language", "repeat", "currency", "notes", "sort", "days")
+
+
+def _fitted(recipe: list[str], shape: dict[str, Any]) -> list[str]:
+    """A recipe cut or filled to the wanted number of parameters; what is required stays, unless none is wanted at all."""
+    wanted = int(shape["parameters"])
+    if wanted == 0:
+        return []
+    needed = [item for item in recipe if item.endswith("!")]
+    shown = [form for form in shape["show"] if form in _FORMS] + (["date"] if "date" in shape["show"] else [])
+    shown += ["priority"] if "enum" in shape["show"] else []
+    kinds = {item.rstrip("!") for item in recipe}
+    optional = [form for form in shown if form not in kinds] + [item for item in recipe if not item.endswith("!")]
+    optional += [kind for kind in _FILLERS if kind not in kinds and kind not in optional]
+    return needed + optional[: max(0, wanted - len(needed))]
+
+
 def _invented_api(call: Call, platform: str, capability: dict[str, Any], sibling: dict[str, Any] | None) -> dict[str, Any]:
     """An API for a capability that no knowledge file describes; beside a sibling, the same job in other words."""
     rng = random.Random(f"{platform} {capability['name']} {call.blocks['attempt']}")
@@ -258,9 +295,15 @@ def _invented_api(call: Call, platform: str, capability: dict[str, Any], sibling
     else:
         words = set(generic.words_of(capability["name"]))
         recipe = next((r for names, r in _RECIPES if words & set(names)), ["keyword!", "date", "address!", "phone", "notes"])
+        shape = next((s for s in call.blocks.get("shapes", ()) if s["capability"] == capability["name"]), None)
+        recipe = _fitted(recipe, shape) if shape else recipe
         parameters = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
         for item in recipe:
             kind = item.rstrip("!")
+            if kind in _FORMS:
+                name_of, schema = _FORMS[kind]
+                parameters["properties"][name_of if style == "snake" else generic._styled(name_of.split("_"), "camel")] = schema
+                continue
             concept = Concept.model_validate(lex.kinds[kind]["concept"])
             schema = parameter_schema(concept, rng.randrange(2))
             if concept.type == "string" and kind == "format":

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from pipelines.llm.offline import markets, people_answers, requests, solving
+from pipelines.llm.offline import market_checks, markets, people_answers, requests, solving
 
 RATES: dict[str, float] = {
     "bad_json": 0.004,
@@ -66,6 +66,8 @@ HANDLERS: dict[str, Handler] = {
     "tools.expand_scenario": markets.expand_scenario,
     "tools.expand_platform": markets.expand_platform,
     "tools.expand_apis": markets.expand_apis,
+    "tools.judge_traits": market_checks.judge_traits,
+    "tools.match_parameters": market_checks.match_parameters,
     "features.name_cluster": people_answers.name_cluster,
     "features.group": people_answers.group_features,
     "profiles.branch": people_answers.branch,

@@ -6,10 +6,10 @@ import pytest
 
 from pipelines.config import read_scenario
 from pipelines.errors import ConfigError
-from pipelines.imports import ImportResult, collect_tools, import_tools, write_scenario
+from pipelines.imports import ImportResult, collect_tools, import_tools, write_scenario, write_scenarios
 from pipelines.llm.schemas import schema_problem
 
-TOOLS = Path(__file__).parent / "data" / "tools"
+TOOLS = Path(__file__).parents[1] / "data" / "tools"
 DEFECTS = TOOLS / "defects.jsonl"
 
 
@@ -101,7 +101,8 @@ def test_a_repeated_tool_is_kept_once_and_a_namesake_is_renamed():
 
     assert [api.name for api in result.apis] == ["sieveClay", "sieveClay_2"]
     assert repairs(result) == [("duplicate", "tool"), ("name", "taken")]
-    assert (result.counts["tools"], result.counts["distinct"], result.counts["accepted"]) == (3, 2, 2)
+    assert (result.counts["tools"], result.counts["distinct"], result.counts["accepted"]) == (3, 2, 3)
+    assert result.counts["repeating_lists"] == 1
 
 
 def test_names_that_share_an_identifier_count_as_the_same_name(load):
@@ -116,7 +117,8 @@ def test_without_a_line_all_lists_become_one_platform():
 
     assert result.scenario.name == "pottery studio"
     assert {key: value for key, value in result.counts.items() if key != "repairs"} == {
-        "lists": 4, "tools": 9, "accepted": 7, "quarantined": 1, "distinct": 8, "required_missing": 1,
+        "lists": 4, "tools": 9, "accepted": 8, "quarantined": 1, "distinct": 8, "required_missing": 1,
+        "repeating_lists": 1, "scenarios": 1,
     }  # fmt: skip
 
 
@@ -206,7 +208,6 @@ def test_a_repair_loses_nothing_and_leaves_a_valid_schema(load, schema, repaired
         (tool(a={"type": "integer", "enum": ["one"]}), "bad_enum", None),
         (tool(a=7), "not_a_schema", None),
         (tool(a={"type": "object", "properties": {}, "required": ["b"]}), "required_missing", None),
-        (tool(**{f"p{i}": {"type": "string"} for i in range(101)}), "too_many_parameters", None),
         (tool(**{"a b": {"type": "string"}}), "bad_parameters", None),
         ({"name": "fireKiln", "parameters": {}}, "no_description", "Fire kiln."),
         ({"name": "fireKiln", "description": "\u200b ", "parameters": {}}, "no_description", "Fire kiln."),
@@ -249,14 +250,49 @@ def test_descriptions_keep_their_text_without_control_characters_and_have_a_boun
     assert repairs(result) == [("description", "control"), ("description", "length")]
 
 
-def test_more_than_64_different_tools_are_refused_with_the_way_out(tmp_path):
+def test_more_tools_than_a_platform_takes_become_several_platforms_of_nearly_the_same_size(tmp_path):
     path = tmp_path / "many.jsonl"
     path.write_text("".join(json.dumps([tool(f"makeTile{i}")]) + "\n" for i in range(65)))
 
-    assert collect_tools(path).counts["accepted"] == 65
-    with pytest.raises(ConfigError, match=r"holds 65 different tools, a platform takes at most 64; choose one list with --line"):
-        import_tools(path, None, None)
+    result = import_tools(path, None, None)
+
+    assert [len(spec.platform.apis) for spec in result.scenarios] == [32, 33]
+    assert len({spec.platform.name for spec in result.scenarios}) == 2
     assert import_tools(path, 65, None).scenario.name == "many_65"
+
+
+def test_lists_that_are_too_many_for_one_platform_become_a_scenario_each(tmp_path):
+    path = tmp_path / "lists.jsonl"
+    path.write_text("".join(json.dumps([tool(f"makeTile{i}"), tool(f"sellTile{i}")]) + "\n" for i in range(40)))
+
+    result = import_tools(path, None, None)
+    written = write_scenarios(result, tmp_path / "out")
+
+    assert [p.name for p in written][:2] == ["lists_1.yaml", "lists_2.yaml"]
+    assert len(written) == result.counts["scenarios"] == 40
+    assert read_scenario(str(written[3])) == result.scenarios[3]
+
+
+def test_an_unreadable_line_stops_the_import_unless_the_good_part_is_wanted(tmp_path):
+    path = tmp_path / "cut.jsonl"
+    path.write_text(json.dumps([tool()]) + "\n" + json.dumps([tool()])[:30] + "\n")
+
+    with pytest.raises(ConfigError, match="line 2: not JSON"):
+        import_tools(path)
+
+    kept = import_tools(path, partial=True)
+    assert [api.name for api in kept.apis] == ["bakeTile"]
+    assert "line 2" in kept.findings[0]
+
+
+def test_a_tool_with_too_many_parameters_stops_the_import_unless_the_good_part_is_wanted(load, tmp_path):
+    big = tool("big", **{f"p{i}": {"type": "string"} for i in range(300)})
+    with pytest.raises(ConfigError, match=r"300 parameters, at most 100; .*--partial"):
+        load(tool(), big)
+
+    kept = import_tools(tmp_path / "kiln tools.jsonl", partial=True)
+    assert [api.name for api in kept.apis] == ["bakeTile"]
+    assert kept.quarantine[0].reason == "too_many_parameters"
 
 
 GOOD = json.dumps([tool()])
@@ -306,7 +342,7 @@ def test_bytes_that_are_not_utf8_and_files_too_large_or_missing_are_refused(tmp_
     path.write_bytes(b"[]\n\xff")
     with pytest.raises(ConfigError, match="line 2: byte 3 is not UTF-8"):
         import_tools(path, None, None)
-    monkeypatch.setattr("pipelines.imports.MAX_BYTES", 3)
+    monkeypatch.setattr("pipelines.imports.openai.MAX_BYTES", 3)
     with pytest.raises(ConfigError, match="larger than 3 bytes"):
         import_tools(path, None, None)
     for missing in (tmp_path / "none.jsonl", tmp_path):

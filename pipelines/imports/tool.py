@@ -1,8 +1,4 @@
-"""Real tools in: lists of OpenAI function tools become a scenario with one platform.
-
-What can be repaired without guessing is repaired and logged; the rest is quarantined with a reason. The
-input is data: it is parsed, bounded and copied, never run and never changed.
-"""
+"""One imported tool: repaired where nothing has to be guessed, else set aside with a reason."""
 
 from __future__ import annotations
 
@@ -10,34 +6,24 @@ import difflib
 import json
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import JsonValue
 
-from pipelines.config import MAX_FILE_BYTES, ImportedApi, ImportedPlatform, ScenarioSpec, Strict, clean_name, identifier
-from pipelines.errors import ConfigError
-from pipelines.jsonio import canonical, dumps, write_lines, write_text
+from pipelines.config import ImportedApi, identifier
+from pipelines.imports.records import MAX_PARAMETERS, MAX_TEXT, Quarantined, RawTool, Repair
+from pipelines.jsonio import canonical, dumps
 from pipelines.llm.schemas import schema_problem
 from pipelines.tools import parameters_problem
 from pipelines.world import leaves
 
-MAX_BYTES = 64_000_000
-MAX_DEPTH = 64
-MAX_TOOLS = 64
-MAX_TEXT = 2_000
-MAX_PARAMETERS = 100
 MAX_TOOL_NAME = 64  # what OpenAI-compatible endpoints take
 
 KEYWORDS = {"type", "properties", "required", "additionalProperties", "anyOf", "oneOf", "allOf", "patternProperties", "$ref"}
 EMPTY: dict[str, JsonValue] = {"type": "object", "properties": {}}
 SCHEMA_KEYS = {"parameters", "inputSchema", "input_schema"}  # OpenAI, MCP, Anthropic
-WRAPPERS = ("tools", "functions")
-WRITE = 'write one list of tools a line, e.g. [{"type": "function", "function": {"name": ..., "description": ..., "parameters": ...}}]'
 KINDS: dict[str, tuple[type, ...]] = {
     "string": (str,), "number": (int, float), "integer": (int,), "boolean": (bool,),
     "array": (list,), "object": (dict,), "null": (type(None),),
@@ -46,279 +32,10 @@ TYPES = {kind: kind for kind in KINDS} | {
     "float": "number", "double": "number", "int": "integer", "interger": "integer",
     "str": "string", "bool": "boolean", "dict": "object", "list": "array",
 }  # fmt: skip
-NOT_A_SUBJECT = re.compile(  # verbs and fillers of API names
-    "a|add|all|and|analyze|by|calculate|cancel|change|check|compare|convert|create|data|delete|detail(s|ed)?|edit|fetch|find|for|from|"
-    "generate|get|info|information|latest|list|load|make|modify|new|of|place|post|query|random|read|realtime|remove|retrieve|save|search|"
-    "send|set|shorten|show|start|stop|submit|the|to|track|update|upload|validate|view|with|write"
-)
-
-
-class Repair(Strict):
-    """One change made to one tool; `before` is what the file says."""
-
-    file: str
-    line: int
-    tool: str
-    position: str
-    """JSON pointer within the list, e.g. `/0/function/parameters/properties/price/type`."""
-
-    kind: str
-    """type, required, object, parameters, items, enum, default, null, schema, name, description, key or duplicate."""
-
-    what: str
-    """The case within the kind: the type name, else a word."""
-
-    before: JsonValue
-    after: JsonValue
-    why: str
-
-    def __str__(self) -> str:
-        """One line for people."""
-        change = f"{dumps(self.before)[:80]} -> {dumps(self.after)[:80]}"
-        return f"{self.file}, line {self.line}: {self.tool}: {self.position or '/'}: {self.kind}: {change}: {self.why}"
-
-
-class Quarantined(Strict):
-    """One tool that was not accepted: the first thing wrong with it, and all of them in `detail`."""
-
-    file: str
-    line: int
-    tool: str
-    position: str
-    reason: str
-    detail: str
-    proposal: str | None
-    """What to write instead; null when nothing comes close."""
-
-    def __str__(self) -> str:
-        """One line for people."""
-        hint = f"; proposed: {self.proposal}" if self.proposal else ""
-        return f"{self.file}, line {self.line}: {self.tool}: {self.position or '/'}: not accepted: {self.reason}: {self.detail}{hint}"
-
-
-@dataclass(frozen=True)
-class Collection:
-    """What a file holds, however many tools: accepted ones, both logs and the counts."""
-
-    apis: list[ImportedApi]
-    repairs: list[Repair]
-    quarantine: list[Quarantined]
-    counts: dict[str, Any]
-    """lists, tools, accepted, quarantined, distinct (structures as written), required_missing, repairs by kind and case."""
-
-
-@dataclass(frozen=True)
-class ImportResult(Collection):
-    """A scenario around the accepted tools, and what was done to get there."""
-
-    scenario: ScenarioSpec
-
-    @property
-    def log(self) -> list[str]:
-        """Both logs as lines for people: repairs, then what was not accepted."""
-        return [str(entry) for entry in (*self.repairs, *self.quarantine)]
-
-
-def import_tools(source: Path, line: int | None, name: str | None) -> ImportResult:
-    """The tools of a file, or of one of its lines (from 1), as the platform of a new scenario.
-
-    Raises:
-        ConfigError: when the file, the line or the name cannot be used, no tool is accepted, or more than 64 are.
-    """
-    found = collect_tools(source, line)
-    where = str(source) if line is None else f"{source}, line {line}"
-    if not found.apis:
-        reasons = "; ".join(f"{q.tool}: {q.detail}" for q in found.quarantine[:3])
-        raise ConfigError(f"{where}: none of {found.counts['tools']} tools can be used ({reasons[:600]}); correct them, or {WRITE}")
-    if len(found.apis) > MAX_TOOLS:
-        hint = (
-            "choose one list with --line N" if found.counts["lists"] > 1 else "split the list into one list a line and choose with --line N"
-        )
-        raise ConfigError(f"{where}: holds {len(found.apis)} different tools, a platform takes at most {MAX_TOOLS}; {hint}")
-    try:
-        chosen = clean_name(name) if name is not None else identifier(source.stem) + (f"_{line}" if line is not None else "")
-    except ValueError as error:
-        raise ConfigError(f"--name: {error}") from None
-    brand = f"{_subject(found.apis)} Hub"
-    doing = _doing(found.apis)
-    scenario = ScenarioSpec(
-        name=chosen,
-        description=f"What people do with the tools of {brand}: {doing}.",
-        platform=ImportedPlatform(name=brand, description=f"{brand} offers {len(found.apis)} tools: {doing}.", apis=found.apis),
-    )
-    return ImportResult(found.apis, found.repairs, found.quarantine, found.counts, scenario)
-
-
-def write_scenario(result: ImportResult, out: Path) -> Path:
-    """Write the scenario, and beside it `<name>.import.jsonl` with the repairs and the quarantine.
-
-    Args:
-        result: From `import_tools`.
-        out: A `.yaml` file, else the folder that gets `<scenario id>.yaml`.
-
-    Raises:
-        ConfigError: when `out` is no .yaml file or folder, or the scenario would be too large to be read back.
-        Unavailable: when the folder cannot be written.
-    """
-    if out.suffix and out.suffix not in (".yaml", ".yml") and not out.is_dir():
-        raise ConfigError(f"{out}: a scenario is a .yaml file; write a name such as {result.scenario.id}.yaml, or a folder")
-    path = out if out.suffix in (".yaml", ".yml") else out / f"{result.scenario.id}.yaml"
-    spec = result.scenario.model_dump(mode="json", include={"name", "description", "platform"})
-    folded = re.search("[\x85\u2028\u2029]", dumps(spec))  # PyYAML folds these line breaks unless it has to escape them
-    text = yaml.safe_dump(spec, allow_unicode=folded is None, sort_keys=False, width=120)
-    if len(text.encode()) > MAX_FILE_BYTES:
-        raise ConfigError(f"{path}: the scenario would have over {MAX_FILE_BYTES:,} bytes; import fewer tools with --line N")
-    rows = [{"log": "repair", **r.model_dump()} for r in result.repairs] + [
-        {"log": "quarantine", **q.model_dump()} for q in result.quarantine
-    ]
-    write_lines(path.with_suffix(".import.jsonl"), rows)
-    write_text(path, [text])
-    return path
-
-
-def collect_tools(source: Path, line: int | None = None) -> Collection:
-    """Read, repair, sort out and de-duplicate the tools of a file or of one line; any number of them.
-
-    Raises:
-        ConfigError: naming file, line, what was found and what to write.
-    """
-    apis: dict[str, ImportedApi] = {}  # canonical structure -> API
-    taken: set[str] = set()
-    repairs: list[Repair] = []
-    quarantine: list[Quarantined] = []
-    written: list[str] = []
-    missing = 0
-    lists = _tool_lists(source, line)
-    for number, raw_tools in lists:
-        for at, raw in raw_tools:
-            tool = _Tool(source.name, number, at)
-            written.append(canonical(raw.get("function", raw) if isinstance(raw, dict) else raw))
-            api = tool.read(raw)
-            missing += sum(fault[0] == "required_missing" for fault in tool.faults)
-            if api is None:
-                quarantine.append(tool.quarantined())
-            elif (key := canonical(api.model_dump())) in apis:
-                tool.log("duplicate", "tool", at, api.name, None, "the list has the same tool already; it is kept once")
-            else:
-                apis[key] = tool.renamed(api, taken)
-            repairs += tool.repairs
-    if not written:
-        raise ConfigError(f"{source}: holds no tools, only empty lists; {WRITE}")
-    by_kind: dict[str, dict[str, int]] = {}
-    for (kind, what), count in sorted(Counter((r.kind, r.what) for r in repairs).items()):
-        by_kind.setdefault(kind, {})[what] = count
-    counts: dict[str, Any] = {"lists": len(lists), "tools": len(written), "accepted": len(apis), "quarantined": len(quarantine)}
-    counts |= {"distinct": len(set(written)), "required_missing": missing, "repairs": by_kind}
-    return Collection(list(apis.values()), repairs, quarantine, counts)
-
-
-def _tool_lists(source: Path, line: int | None) -> list[tuple[int, list[tuple[str, Any]]]]:
-    """(line, [(JSON pointer, tool)]) of every list: a list a line, a tool a line, or one JSON document."""
-    text = _read(source)
-    total = text.count("\n") + (not text.endswith("\n"))
-    if line is not None and not 1 <= line <= total:
-        raise ConfigError(f"{source}: --line is {line}, the file has {total} lines; write a number from 1 to {total}")
-    rows = [(number, row) for number, row in enumerate(text.split("\n"), start=1) if row.strip()]
-    if len(rows) > 1 and (_opens(text) or not any(_opens(row) for _, row in rows)):
-        if line is not None and _opens(text):
-            raise ConfigError(f"{source}: is one JSON document, not a list a line; leave --line {line} out")
-        rows = [(rows[0][0], text)] if line is None else rows
-    if line is not None:
-        rows = [(number, row) for number, row in rows if number == line]
-        if not rows:
-            raise ConfigError(f"{source}, line {line}: is blank; choose a line that holds a list of tools")
-    return [(number, _tools_in(_parse(source, number, row), f"{source}, line {number}")) for number, row in rows]
-
-
-def _read(source: Path) -> str:
-    try:
-        if not source.is_file():
-            raise ConfigError(f"{str(source)[:200]!r}: no file there; write the path of a JSON or JSONL file of tools")
-        with source.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{source}: cannot read: {error.strerror}; write the path of a file that can be read") from None
-    if len(content) > MAX_BYTES:
-        raise ConfigError(f"{source}: larger than {MAX_BYTES:,} bytes; split the file")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{source}, line {line}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
-    if not text.strip():
-        raise ConfigError(f"{source}: is empty; {WRITE}")
-    if text.lstrip().startswith("<"):
-        line = len(text) - len(text.lstrip())
-        start = text.lstrip()[:30].split("\n")[0]
-        raise ConfigError(f"{source}, line {text.count(chr(10), 0, line) + 1}: starts with {start!r}, a web page; save the raw JSON file")
-    return text
-
-
-def _opens(text: str) -> bool:
-    """Whether a text is one JSON list or object; too deep a one counts, so that its depth is what gets reported."""
-    try:
-        return isinstance(json.loads(text), list | dict)
-    except RecursionError:
-        return True
-    except ValueError:
-        return False
-
-
-def _parse(source: Path, number: int, text: str) -> Any:
-    """JSON within the bounds: no NaN, no key twice, whole characters, depth at most 64."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        twice = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
-        if twice:
-            raise ConfigError(f"{source}, line {number}: an object has the key {twice[0][:80]!r} twice; keep one")
-        return dict(pairs)
-
-    def refuse(word: str) -> Any:
-        raise ConfigError(f"{source}, line {number}: {word} is no JSON number; write a number or leave the key out")
-
-    try:
-        value = json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
-        depth, level = 0, [value]
-        while level:
-            depth += 1
-            level = [
-                child for node in level if isinstance(node, list | dict) for child in (node.values() if isinstance(node, dict) else node)
-            ]
-        if depth > MAX_DEPTH:
-            raise RecursionError
-        dumps(value).encode()
-    except json.JSONDecodeError as error:
-        number = error.lineno if "\n" in text else number
-        cut = "; is the text cut off?" if error.pos >= len(text.rstrip()) or "Unterminated" in error.msg else ""
-        near = text[max(0, error.pos - 20) : error.pos + 20].strip()
-        raise ConfigError(
-            f"{source}, line {number}: not JSON: {error.msg.removesuffix(' at')} (column {error.colno}, near {near!r}){cut}; {WRITE}"
-        ) from None
-    except UnicodeEncodeError:
-        raise ConfigError(f"{source}, line {number}: holds half a character (a lone \\ud800 to \\udfff); write whole characters") from None
-    except RecursionError:
-        raise ConfigError(f"{source}, line {number}: nested deeper than {MAX_DEPTH} levels; flatten it") from None
-    except ValueError:
-        raise ConfigError(f"{source}, line {number}: holds a number too large to be read; write a smaller one, or a string") from None
-    return value
-
-
-def _tools_in(value: Any, where: str) -> list[tuple[str, Any]]:
-    """(JSON pointer, tool) of a list, a wrapped list or a single tool."""
-    if isinstance(value, list):
-        return [(f"/{index}", tool) for index, tool in enumerate(value)]
-    if not isinstance(value, dict):
-        raise ConfigError(f"{where}: holds {dumps(value)[:60]}, which is no list of tools; {WRITE}")
-    for key in value:
-        if (key in WRAPPERS or key.endswith("_tools")) and isinstance(value[key], list):
-            return [(f"/{key}/{index}", tool) for index, tool in enumerate(value[key])]
-    if "function" in value or "name" in value:
-        return [("", value)]
-    raise ConfigError(f"{where}: holds an object with the keys {', '.join(value)[:100] or '(none)'}, which is no tool; {WRITE}")
 
 
 @dataclass
-class _Tool:
+class Tool:
     """One tool while it is read: where it is, what was repaired, what is wrong."""
 
     file: str
@@ -328,6 +45,19 @@ class _Tool:
     repairs: list[Repair] = field(default_factory=list)
     faults: list[tuple[str, str, str, str | None]] = field(default_factory=list)
     """(reason, position, detail, proposal)."""
+    types: Mapping[str, str] = field(default_factory=lambda: TYPES)
+    """Type names that are understood; an empty meaning is any value at all."""
+
+    @classmethod
+    def of(cls, file: str, given: RawTool, types: Mapping[str, str] = TYPES) -> Tool:
+        """A tool with what its format has already changed and found wrong."""
+        tool = cls(file, given.line, given.at, types=types)
+        body = given.raw.get("function", given.raw) if isinstance(given.raw, dict) else {}
+        tool.name = _plain(str(body.get("name") or ""))[:100] if isinstance(body, dict) else ""
+        for note in given.notes:
+            tool.log(note.kind, note.what, note.at or given.at, note.before, note.after, note.why)
+        tool.faults += given.faults
+        return tool
 
     def log(self, kind: str, what: str, at: str, before: Any, after: Any, why: str) -> None:
         """Note a repair; long values are shown by their beginning."""
@@ -382,8 +112,8 @@ class _Tool:
         text = body.get("description")
         text = self._text(text, f"{at}/description") if isinstance(text, str) else ""
         if not text.strip():
-            words = " ".join(_words(name)) or name
-            self.fault("no_description", f"{at}/description", f"{self.name} has no description", f"{words.capitalize()}.")
+            spoken = " ".join(words(name)) or name
+            self.fault("no_description", f"{at}/description", f"{self.name} has no description", f"{spoken.capitalize()}.")
         parameters: Any = None
         for key, value in body.items():
             if key in SCHEMA_KEYS:
@@ -449,9 +179,10 @@ class _Tool:
 
     def _schema(self, written: Any, at: str, scope: frozenset[str] = frozenset()) -> dict[str, Any]:
         """A repaired copy of a schema. `scope` holds the properties of the schema it refines (`anyOf` and the like)."""
-        if isinstance(written, str) and written.casefold() in TYPES:
-            self.log("schema", "shorthand", at, written, {"type": TYPES[written.casefold()]}, "a schema is an object")
-            return {"type": TYPES[written.casefold()]}
+        if isinstance(written, str) and self.types.get(written.casefold()):
+            meant = {"type": self.types[written.casefold()]}
+            self.log("schema", "shorthand", at, written, meant, "a schema is an object")
+            return meant
         if not isinstance(written, dict):
             self.fault("not_a_schema", at, f"{at} holds {dumps(written)[:80]}, a schema is an object")
             return {}
@@ -468,6 +199,8 @@ class _Tool:
             one = not isinstance(schema["type"], list)
             types = [self._type(t, f"{at}/type") for t in ([schema["type"]] if one else schema["type"])]
             schema["type"] = types[0] if one else types if self.faults else list(dict.fromkeys(types))
+            if "" in types:
+                del schema["type"]
         elif "properties" in schema:
             self.log("object", "type", at, None, "object", "a schema with properties is an object")
             schema = {"type": "object", **schema}
@@ -492,13 +225,14 @@ class _Tool:
         return schema
 
     def _type(self, written: Any, at: str) -> Any:
-        known = TYPES.get(written.casefold()) if isinstance(written, str) else None
+        known = self.types.get(written.casefold()) if isinstance(written, str) else None
         if known is None:
-            near = difflib.get_close_matches(str(written)[:40].casefold(), TYPES, n=1, cutoff=0.75)
-            self.fault("unknown_type", at, f"unknown type {dumps(written)[:80]}", TYPES[near[0]] if near else None)
+            near = difflib.get_close_matches(str(written)[:40].casefold(), self.types, n=1, cutoff=0.75)
+            self.fault("unknown_type", at, f"unknown type {dumps(written)[:80]}", self.types[near[0]] if near else None)
             return written
         if known != written:
-            self.log("type", written, at, written, known, f"JSON Schema calls it {known}")
+            why = f"JSON Schema calls it {known}" if known else "JSON Schema leaves the type out where anything goes"
+            self.log("type", written, at, written, known or None, why)
         return known
 
     def _properties(self, schema: dict[str, Any], at: str, scope: frozenset[str] | set[str]) -> None:
@@ -617,6 +351,8 @@ def _fit(value: Any, types: Sequence[str]) -> Any:
 
 def _plain(text: str) -> str:
     """Text without control, format and unassigned characters; line breaks, tabs and joiners stay."""
+    if text.isprintable():
+        return text
     kept = "\n\t\u200c\u200d"
     return "".join(c for c in text.replace("\r\n", "\n") if c in kept or not unicodedata.category(c).startswith("C"))
 
@@ -625,34 +361,10 @@ def _closest(name: str, others: Sequence[str]) -> str | None:
     """The likeliest other name: by spelling, else one that ends alike (`game_id`, `mod_id`)."""
     others = others[:200]
     near = difflib.get_close_matches(name.casefold(), [other.casefold() for other in others], n=1, cutoff=0.5)
-    found = [o for o in others if near and o.casefold() == near[0]] or [o for o in others if _words(o)[-1:] == _words(name)[-1:]]
+    found = [o for o in others if near and o.casefold() == near[0]] or [o for o in others if words(o)[-1:] == words(name)[-1:]]
     return found[0] if found else None
 
 
-def _words(name: str) -> list[str]:
+def words(name: str) -> list[str]:
     """`getCityForecast` -> get, city, forecast."""
     return [word.casefold() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
-
-
-def _subject(apis: Sequence[ImportedApi]) -> str:
-    """The one or two words, verbs apart, that most API names share."""
-    seen: Counter[str] = Counter()
-    first: dict[str, str] = {}
-    for api in apis:
-        nouns = {word.rstrip("s"): word for word in _words(api.name) if not NOT_A_SUBJECT.fullmatch(word)}
-        for stem, word in nouns.items():
-            first.setdefault(stem, word)
-        seen.update(nouns.keys())
-    order = list(first)
-    top = [stem for stem in order if seen[stem] == max(seen.values()) and (seen[stem] > 1 or len(apis) == 1)][:2] or order[:1]
-    return " ".join(first[stem].capitalize() for stem in top)[:60] or "Tools"
-
-
-def _doing(apis: Sequence[ImportedApi]) -> str:
-    """The first sentences of the descriptions, as one clause."""
-    clauses = []
-    for api in apis:
-        sentence = re.split(r"(?<=[.!?])\s+(?=[A-Z])|(?<=[。！？])|\n", api.description.strip())[0].strip(" .。\t")[:120]
-        clauses.append(sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence)
-    shown = clauses[:8]
-    return "; ".join(shown) + (f"; and {len(clauses) - len(shown)} more" if len(clauses) > len(shown) else "")
