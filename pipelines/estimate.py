@@ -21,7 +21,7 @@ from pipelines.errors import ChecksFailed
 from pipelines.llm.interrupt import interruptible
 
 if TYPE_CHECKING:
-    from pipelines.llm.ledger import Usage
+    from pipelines.llm.account import Usage
 
 USERS, SCENARIOS = 3, 2
 """Of the pilot."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.jsonio import raw_lines
+from pipelines.llm.account import Usage
 from pipelines.llm.budget import money
-from pipelines.llm.ledger import Usage
 from pipelines.run import LOOP, Run
 
 STALE = 15.0

@@ -19,7 +19,7 @@ import yaml
 from referencing import Registry, Resource, Specification
 
 from pipelines.errors import ConfigError
-from pipelines.imports.records import MAX_BYTES
+from pipelines.imports.files import MAX_BYTES, bounded, decoded, read_bytes
 
 MAX_DEPTH = 400
 """Levels of a document; far below what Python's own recursion allows."""
@@ -53,25 +53,12 @@ def read_document(path: Path) -> Any:
     Raises:
         ConfigError: naming file, line where known, what was found and what to write.
     """
-    try:
-        if not path.is_file():
-            raise ConfigError(f"{str(path)[:200]!r}: no file there; write the path of an OpenAPI file (JSON or YAML)")
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot read: {error.strerror}; write the path of a file that can be read") from None
-    return parse_document(content, str(path))
+    return parse_document(read_bytes(path, "an OpenAPI file (JSON or YAML)"), str(path))
 
 
 def parse_document(content: bytes, where: str) -> Any:
     """Bytes to JSON values: bounded, UTF-8, no web page, no YAML alias or tag."""
-    if len(content) > MAX_BYTES:
-        raise ConfigError(f"{where}: larger than {MAX_BYTES:,} bytes; split the file")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{where}, line {line}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
+    text = decoded(bounded(content, where), where)
     head = text.lstrip()[:200]
     if not head:
         raise ConfigError(f"{where}: is empty; write an OpenAPI document such as `openapi: 3.1.0`")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import ConfigError
-from pipelines.imports.records import MAX_BYTES
+from pipelines.imports.files import decoded, read_bytes
 from pipelines.jsonio import dumps
 
 MAX_DEPTH = 64
@@ -49,20 +49,7 @@ def read_lists(source: Path, line: int | None, problems: list[str] | None = None
 
 
 def _read(source: Path) -> str:
-    try:
-        if not source.is_file():
-            raise ConfigError(f"{str(source)[:200]!r}: no file there; write the path of a JSON or JSONL file of tools")
-        with source.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{source}: cannot read: {error.strerror}; write the path of a file that can be read") from None
-    if len(content) > MAX_BYTES:
-        raise ConfigError(f"{source}: larger than {MAX_BYTES:,} bytes; split the file")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{source}, line {line}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
+    text = decoded(read_bytes(source, "a JSON or JSONL file of tools"), str(source))
     if not text.strip():
         raise ConfigError(f"{source}: is empty; {WRITE}")
     if text.lstrip().startswith("<"):

@@ -10,7 +10,6 @@ from pydantic import JsonValue
 from pipelines.config import ImportedApi, ScenarioSpec, Strict
 from pipelines.jsonio import dumps
 
-MAX_BYTES = 64_000_000
 MAX_TOOLS = 64
 MAX_TEXT = 2_000
 MAX_PARAMETERS = 100

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from pipelines.config import Limits, Strict, read_yaml
 from pipelines.errors import ConfigError, Stopped
-from pipelines.llm.ledger import Usage
+from pipelines.llm.account import Usage
 
 CHARS_PER_TOKEN = 3
 """A cautious guess for the prompt of a request that is about to be sent."""

@@ -16,19 +16,20 @@ from typing import Any, TypeVar
 
 import httpx2
 import tenacity
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from pipelines.config import Limits, Models, ModelSpec
 from pipelines.errors import PtoolError, ReplyError, Stopped, Unavailable
 from pipelines.llm import interrupt
+from pipelines.llm.account import USABLE
 from pipelines.llm.batch import Batches
 from pipelines.llm.budget import Budget, read_prices
 from pipelines.llm.endpoint import SCHEMES, Endpoint, Request
-from pipelines.llm.hygiene import read_reply
-from pipelines.llm.ledger import USABLE, Attempt, Entry, Ledger
-from pipelines.llm.pace import Pace
+from pipelines.llm.ledger import Attempt, Entry, Ledger
+from pipelines.llm.outcome import Outcome, read, repair_of, validated
 from pipelines.llm.prompts import Prompt
 from pipelines.llm.schemas import reply_schema
+from pipelines.llm.tries import Tries, passing, wait
 from pipelines.llm.wire import Body, Fault
 
 __all__ = ["LLM", "SCHEMES"]
@@ -38,7 +39,6 @@ RAISED = 4096
 ROLES = ("builder", "writer", "assistant", "judge", "solver")
 TELL_EVERY = 2.0
 """Seconds between two notes on how the session is doing."""
-_JITTER = tenacity.wait_random_exponential(multiplier=0.5, max=30)
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,6 @@ class _Question:
     prompt: str
     stage: str
     subject: str
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """What came of a question: the row of the ledger, and its value or what is wrong with it."""
-
-    entry: Entry
-    value: Any = None
-    problem: ReplyError | None = None
 
 
 class LLM:
@@ -90,7 +81,7 @@ class LLM:
         self.ledger = ledger
         self._seed = seed
         self._limits = limits
-        self._asked: dict[str, asyncio.Task[_Outcome]] = {}
+        self._asked: dict[str, asyncio.Task[Outcome]] = {}
         self._stopping = asyncio.Event()
         self._stopped: PtoolError | None = None
         self._teller: asyncio.Task[None] | None = None
@@ -156,14 +147,14 @@ class LLM:
         about = (self._roles[prompt.header.sees], repeat, prompt.ref, stage, subject)
         outcome = await self._whole_reply(request, *about)
         try:
-            return _validated(outcome, reply), outcome.entry.mistake
+            return validated(outcome, reply), outcome.entry.mistake
         except ReplyError as error:
             if error.reason not in ("invalid_reply", "empty_reply"):
                 raise
-            outcome = await self._whole_reply(_repair(request, outcome.entry.content, error), *about)
-            return _validated(outcome, reply), outcome.entry.mistake
+            outcome = await self._whole_reply(repair_of(request, outcome.entry.content, error), *about)
+            return validated(outcome, reply), outcome.entry.mistake
 
-    async def _whole_reply(self, request: Request, *about: Any) -> _Outcome:
+    async def _whole_reply(self, request: Request, *about: Any) -> Outcome:
         """A reply, with the limit raised once when it was cut."""
         outcome = await self._reply(request, *about)
         if outcome.entry.finish != "length" or request.reply_limit is not None:
@@ -171,7 +162,7 @@ class LLM:
         limit = max(RAISED, 2 * outcome.entry.reply_tokens)
         return await self._reply(replace(request, reply_limit=limit), *about)
 
-    async def _reply(self, request: Request, endpoint: Endpoint, repeat: int, prompt: str, stage: str, subject: str) -> _Outcome:
+    async def _reply(self, request: Request, endpoint: Endpoint, repeat: int, prompt: str, stage: str, subject: str) -> Outcome:
         key = endpoint.digest(request, repeat)
         task = self._asked.get(key)
         if task is None:
@@ -180,27 +171,27 @@ class LLM:
             task.add_done_callback(lambda done: self._over(key, done))
         return await asyncio.shield(task)
 
-    def _over(self, key: str, task: asyncio.Task[_Outcome]) -> None:
+    def _over(self, key: str, task: asyncio.Task[Outcome]) -> None:
         del self._asked[key]
         if not task.cancelled():
             task.exception()  # whoever asked sees it; nobody waiting any more is no fault
 
-    async def _settle(self, question: _Question) -> _Outcome:
+    async def _settle(self, question: _Question) -> Outcome:
         """The outcome from the ledger, or from the endpoint."""
         known = await self.ledger.find(question.key)
         if known is not None and not (self._limits.reask_refused and known.finish not in USABLE and known.session != self.ledger.session):
-            return _read(known, question.request)
+            return read(known, question.request)
         if self._stopped is not None:
             raise self._stopped
         if self._teller is None:
             self._teller = asyncio.create_task(self._tell())
         return await self._request(question)
 
-    async def _request(self, question: _Question) -> _Outcome:
+    async def _request(self, question: _Question) -> Outcome:
         endpoint = question.endpoint
-        tries = _Tries(endpoint.pace, self._limits.attempts, self._unfinished.pop(question.key, 0))
+        tries = Tries(endpoint.pace, self._limits.attempts, self._unfinished.pop(question.key, 0))
         retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(_passing), stop=tries.used_up, wait=_wait, sleep=self._pause, reraise=True
+            retry=tenacity.retry_if_exception(passing), stop=tries.used_up, wait=wait, sleep=self._pause, reraise=True
         )
         began = time.monotonic()
         try:
@@ -212,7 +203,7 @@ class LLM:
         # raised outside of the handler: a traceback must not go on to what the provider said word by word
         return await self._failed(question, last, tries)
 
-    async def _try(self, question: _Question, tries: _Tries, began: float) -> _Outcome:
+    async def _try(self, question: _Question, tries: Tries, began: float) -> Outcome:
         """One attempt: wait for a turn and for room in the budget, exchange, keep what came."""
         endpoint, request = question.endpoint, question.request
         pace = endpoint.pace
@@ -247,7 +238,7 @@ class LLM:
             self.ledger.remember_rung(endpoint.base_url, endpoint.model, endpoint.rung)
         return body
 
-    async def _keep(self, question: _Question, body: Body, number: int, began: float) -> _Outcome:
+    async def _keep(self, question: _Question, body: Body, number: int, began: float) -> Outcome:
         endpoint = question.endpoint
         entry = self._entry(question, body.content, body.finish, number)
         entry = replace(
@@ -257,7 +248,7 @@ class LLM:
             latency_ms=round(1000 * (time.monotonic() - began)),
             mistake=body.mistake if endpoint.model.endswith("offline") else "",
         )
-        outcome = _read(entry, question.request, body.flags)
+        outcome = read(entry, question.request, body.flags)
         cost = self.budget.prices.cost(endpoint.model, body.prompt_tokens, body.cached_tokens, body.reply_tokens, self._batches is not None)
         self.budget.pay(question.request.chars, body.prompt_tokens, body.cached_tokens, body.reply_tokens, cost)
         attempt = Attempt(
@@ -275,7 +266,7 @@ class LLM:
             session=self.ledger.session,
         )  # fmt: skip
 
-    async def _note(self, question: _Question, fault: Fault, tries: _Tries, sent_at: float) -> None:
+    async def _note(self, question: _Question, fault: Fault, tries: Tries, sent_at: float) -> None:
         """Keep a failed attempt, and let the pace and the breaker know."""
         endpoint = question.endpoint
         endpoint.last_words = fault.words
@@ -296,7 +287,7 @@ class LLM:
             self.stop(error)
             raise error
 
-    async def _failed(self, question: _Question, fault: Fault, tries: _Tries) -> _Outcome:
+    async def _failed(self, question: _Question, fault: Fault, tries: Tries) -> Outcome:
         """No reply will come: a rejection of its own kind where it is this request, else the end of the run."""
         where = question.endpoint.base_url
         finish = {"content_filter": "content_filter", "too_long": "too_long"}.get(fault.kind)
@@ -316,7 +307,7 @@ class LLM:
         model, outcome = question.endpoint.model, f"gave_up_{finish}"
         attempt = Attempt(question.key, question.stage, question.subject, model, tries.number, outcome, fault.words)
         await self.ledger.keep(attempt, entry)
-        return _read(entry, question.request)
+        return read(entry, question.request)
 
     # Stopping
 
@@ -370,87 +361,3 @@ class LLM:
             await self._batches.close()
         for endpoint in self._endpoints.values():
             await endpoint.close()
-
-
-class _Tries:
-    """When to give one request up.
-
-    A failure counts against it only when the endpoint served somebody else since its last one: an outage is
-    the breaker's affair, and being throttled is no failure.
-    """
-
-    def __init__(self, pace: Pace, most: int, number: int) -> None:
-        self.number = number
-        """Of the attempt, over all sessions."""
-        self._pace = pace
-        self._most = most
-        self._counted = 0
-        self._seen = pace.successes
-
-    def failed(self, fault: Fault) -> None:
-        """Note a failure."""
-        if fault.kind != "throttled" and self._pace.successes > self._seen:
-            self._counted += 1
-        self._seen = self._pace.successes
-
-    def used_up(self, _state: tenacity.RetryCallState) -> bool:
-        """For tenacity's `stop`."""
-        return self._counted >= self._most
-
-
-def _passing(error: BaseException) -> bool:
-    return isinstance(error, Fault) and error.passing
-
-
-def _wait(state: tenacity.RetryCallState) -> float:
-    """What the provider asked for, plus a little jitter; else exponential with jitter."""
-    fault = state.outcome.exception() if state.outcome is not None else None
-    if isinstance(fault, Fault) and fault.wait is not None:
-        return fault.wait + min(1.0, 0.1 * _JITTER(state))
-    return float(_JITTER(state))
-
-
-def _repair(request: Request, content: str, error: ReplyError) -> Request:
-    said = [{"role": "assistant", "content": content[:20_000]}] if content else []
-    told = {"role": "user", "content": f"That reply cannot be used: {error.detail}\nSend the whole corrected JSON object."}
-    return replace(request, messages=[*request.messages, *said, told], reply_limit=None)
-
-
-def _read(entry: Entry, request: Request, flags: tuple[str, ...] = ()) -> _Outcome:
-    """What a reply says; its liberties become flags of the entry."""
-    problem = _no_reply(entry, request)
-    if problem is not None:
-        return _Outcome(entry, problem=problem)
-    try:
-        value, forgiven = read_reply(entry.content, request.schema)
-    except ReplyError as error:
-        return _Outcome(replace(entry, flags=";".join([*flags, error.reason])), problem=error)
-    if flags or forgiven:
-        entry = replace(entry, flags=";".join([*flags, *forgiven]))
-    return _Outcome(entry, value)
-
-
-def _no_reply(entry: Entry, request: Request) -> ReplyError | None:
-    """`finish_reason` comes first: a cut or refused reply is not read."""
-    if entry.finish in USABLE:
-        return None
-    if entry.finish == "length":
-        raised = f", also with the limit raised to {request.reply_limit:,} tokens" if request.reply_limit else ""
-        return ReplyError("reply_cut", f"finish_reason is length: the model's token limit cut the reply{raised}")
-    if entry.finish == "empty":
-        return ReplyError("empty_reply", "the reply has no content")
-    if entry.finish in ("content_filter", "refusal"):
-        return ReplyError("content_filter" if entry.finish == "content_filter" else "refused", f"{entry.finish}: {entry.content[:200]}")
-    if entry.finish in ("endpoint_failed", "too_long"):
-        return ReplyError(entry.finish, entry.content[:300])
-    return ReplyError("invalid_reply", f"finish_reason is {entry.finish[:50]!r}")
-
-
-def _validated(outcome: _Outcome, reply: type[Reply]) -> Reply:
-    if outcome.problem is not None:
-        raise outcome.problem
-    try:
-        return reply.model_validate(outcome.value)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise ReplyError("invalid_reply", f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None

@@ -342,7 +342,7 @@ def test_bytes_that_are_not_utf8_and_files_too_large_or_missing_are_refused(tmp_
     path.write_bytes(b"[]\n\xff")
     with pytest.raises(ConfigError, match="line 2: byte 3 is not UTF-8"):
         import_tools(path, None, None)
-    monkeypatch.setattr("pipelines.imports.openai.MAX_BYTES", 3)
+    monkeypatch.setattr("pipelines.imports.files.MAX_BYTES", 3)
     with pytest.raises(ConfigError, match="larger than 3 bytes"):
         import_tools(path, None, None)
     for missing in (tmp_path / "none.jsonl", tmp_path):

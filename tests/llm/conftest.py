@@ -13,7 +13,7 @@ import tenacity
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.config import Limits, Models
-from pipelines.llm import client
+from pipelines.llm import tries
 from pipelines.llm.client import LLM
 from pipelines.llm.ledger import Ledger
 from pipelines.llm.prompts import Header, Prompt
@@ -119,7 +119,7 @@ async def make(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """Makes a model layer in front of the server; retries do not wait."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    monkeypatch.setattr(client, "_JITTER", tenacity.wait_none())
+    monkeypatch.setattr(tries, "JITTER", tenacity.wait_none())
     made: list[LLM] = []
 
     def build(models: Models | None = None, **limits: Any) -> LLM:

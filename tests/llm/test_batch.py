@@ -13,7 +13,7 @@ import pytest
 import tenacity
 
 from pipelines.config import Limits, load
-from pipelines.llm import batch, client
+from pipelines.llm import batch, tries
 from pipelines.llm.client import LLM
 from pipelines.llm.ledger import Ledger
 from pipelines.llm.offline.app import Faults, offline_app
@@ -40,7 +40,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("OPENAI_API_KEY", "none-none-none")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://offline.invalid/v1")
     monkeypatch.setattr(batch, "QUIET", 0.01)
-    monkeypatch.setattr(client, "_JITTER", tenacity.wait_none())
+    monkeypatch.setattr(tries, "JITTER", tenacity.wait_none())
     return
 
 
