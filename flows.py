@@ -21,6 +21,7 @@ from pipelines.features import build_tree
 from pipelines.finish import shortage, write_splits
 from pipelines.histories import simulate_histories
 from pipelines.loop import Population
+from pipelines.people.page import write_report
 from pipelines.profiles import assign_profiles
 from pipelines.records import API, FeatureNode, History, Profile, Record, Scenario
 from pipelines.run import LOOP, Run, default_folder
@@ -69,6 +70,8 @@ async def pipeline(run: Run, around: Around = directly) -> dict[str, int]:
     features = await stage("03_features", FeatureNode, ["01_scenarios", "02_apis"], lambda: build_tree(ctx, scenarios, apis))
     profiles = await stage("04_profiles", Profile, ["03_features"], lambda: assign_profiles(ctx, scenarios, apis, features))
     histories = await stage("05_histories", History, ["02_apis", "04_profiles"], lambda: simulate_histories(ctx, scenarios, apis, profiles))
+
+    write_report(run)
 
     # What they ask, what is right, and what proves it
     population = Population.of(scenarios, apis, features, profiles, histories)

@@ -74,6 +74,10 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--class", dest="error_class", metavar="C", help="with --wrong: format, platform, param_value, ...")
     show.set_defaults(run=_show)
 
+    from pipelines.people.commands import add_commands as add_people
+
+    add_people(commands)
+
     export = commands.add_parser("export", help="the splits in a trainer's or benchmark's format")
     export.add_argument("folder", type=Path, metavar="RUN")
     export.add_argument("--format", required=True, help="ptbench; of the tools: openapi, openai-tools, mcp")
@@ -228,8 +232,9 @@ def _show(args: argparse.Namespace) -> int:
 
     if args.wrong:
         return evaluation.show_wrong(args)
-    for record in report.find(load_run(args.folder), args.stage, args.id, args.n):
-        print(dumps(record) if args.json else report.describe(record) + "\n")
+    run = load_run(args.folder)
+    for record in report.find(run, args.stage, args.id, args.n):
+        print(dumps(record) if args.json else report.tell(run, record) + "\n")
     return 0
 
 

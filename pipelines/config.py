@@ -21,11 +21,14 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
 
 from pipelines.errors import ConfigError
+from pipelines.records import HistoryMode, ProfileAccess
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENARIOS = ROOT / "scenarios"
 MAX_FILE_BYTES = 4_000_000
 MAX_NAME = 80
+MOST_COARSE = 8
+"""Life stages that a first layer can tell apart; more users widen the finer layers."""
 
 Preset = Literal["tiny", "quick", "paper"]
 
@@ -305,17 +308,42 @@ class RunConfig(Strict):
     feature_roots: tuple[int, int] = (3, 12)
     """How many roots the feature tree may end with."""
 
-    events: tuple[int, int] = (20, 30)
-    """Events per user and scenario, least and most."""
+    embedding_model: str | None = Field(default=None, min_length=1, max_length=200)
+    """Model of the endpoint's embeddings for the feature tree; left out, or unknown there: TF-IDF, computed here."""
+
+    events: tuple[int, int] = (20, 40)
+    """Events per user and scenario, least and most; the upper half is for users whose favourites do not show yet."""
+
+    history_mode: HistoryMode = "chronological"
+    """`preferred_only`: favourites alone, no noise, no ratings; `rated`: every event has stars;
+    `chronological`: some ratings, and some users change their mind."""
+
+    profile_access: ProfileAccess = "structured"
+    """How exports show a user: `structured` facts and events, `events_only`, or `raw_log` text."""
 
     choice_noise: float = Field(default=0.06, gt=0, le=1)
     """Temperature of the soft choice of a platform in the histories."""
 
+    rated_share: float = Field(default=0.2, ge=0, le=1)
+    """Share of events with stars; all of them in the mode `rated`, none in `preferred_only`."""
+
+    one_off_share: float = Field(default=0.05, ge=0, le=0.5)
+    """Share of events on behalf of somebody else, such as gifts."""
+
+    distractor_share: float = Field(default=0.03, ge=0, le=0.5)
+    """Share of events on a platform chosen at random."""
+
+    drift_share: float = Field(default=0.15, ge=0, le=1)
+    """Share of histories with a change of mind in one context; mode `chronological` only."""
+
     min_margin: float = Field(default=0.05, ge=0, le=1)
     """A label needs the best platform to be this much better than the second."""
 
-    min_posterior: float = Field(default=0.5, ge=0, le=1)
-    """The visible history must make the gold platform at least this likely, and the likeliest."""
+    min_posterior: float = Field(default=0.9, ge=0, le=1)
+    """A context is settled when the visible history makes one platform at least this likely; gold must be the one."""
+
+    max_rejected: float = Field(default=0.5, gt=0, le=1)
+    """The stages that make people stop when they reject a larger share than this (the yield alarm)."""
 
     profile_share: float = Field(default=0.5, ge=0, le=1)
     """Share of slots that need a profile value where the API allows it."""
@@ -374,7 +402,7 @@ class RunConfig(Strict):
             return self.layers
         depth = 1 if self.users <= 3 else 2 if self.users < 8 else 3
         best: list[int] = []
-        for first in range(1, self.users + 1):
+        for first in range(1, min(self.users, MOST_COARSE) + 1 if depth == 3 else self.users + 1):
             rest = [first] if depth == 1 else _split(self.users, first, depth)
             if math.prod(rest) >= self.users and (not best or _worse(best, rest)):
                 best = rest

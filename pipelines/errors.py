@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipelines.records import Rejection
+
 
 class PtoolError(Exception):
     """Base: the message says what, where and what to write instead."""
@@ -33,6 +39,11 @@ class ChecksFailed(PtoolError):
     """The run ended, but a check on the whole failed (too few samples, a leak)."""
 
     exit_code = 1
+
+    def __init__(self, message: str, rejected: Sequence[Rejection] = ()) -> None:
+        super().__init__(message)
+        self.rejected = rejected
+        """What the stage dropped before it stopped."""
 
 
 class ReplyError(Exception):

@@ -10,10 +10,10 @@ from typing import Any
 from pipelines.errors import ConfigError
 from pipelines.jsonio import dumps, read_lines, write_text
 from pipelines.loop import Population
-from pipelines.records import API, FeatureNode, History, Profile, Sample, Scenario
+from pipelines.records import API, FeatureNode, History, Profile, ProfileAccess, Sample, Scenario
 from pipelines.run import Run
 from pipelines.tool_exports import TOOL_FORMATS, export_tools
-from pipelines.views import SolverView, platform_view, solver_view
+from pipelines.views import SolverView, platform_view, shown_view, solver_view
 
 FORMATS = ("ptbench", *TOOL_FORMATS)
 
@@ -35,7 +35,7 @@ def export(run: Run, form: str) -> list[Path]:
     written = []
     for split in splits:
         target = run.root / "exports" / form / split.stem / "data.json"
-        write_text(target, _array(ptbench(sample, people) for sample in read_lines(split, Sample)))
+        write_text(target, _array(ptbench(sample, people, run.config.profile_access) for sample in read_lines(split, Sample)))
         written.append(target)
     return written
 
@@ -60,7 +60,7 @@ def _array(records: Iterator[dict[str, Any]]) -> Iterator[str]:
     yield "\n]\n"
 
 
-def ptbench(sample: Sample, people: Population) -> dict[str, Any]:
+def ptbench(sample: Sample, people: Population, access: ProfileAccess = "structured") -> dict[str, Any]:
     """The seven-key record of the published benchmark.
 
     The answer is `[platform, [{api: {parameter: [accepted values]}}]]`. Nested objects are one parameter,
@@ -85,16 +85,23 @@ def ptbench(sample: Sample, people: Population) -> dict[str, Any]:
                 names.append(name)
     platforms = [platform_view(p, world.apis_of[p.id], levels=False) for p in scenario.platforms]
     return {
-        "user_profile": {
-            "basic_features": view.basic_features,
-            "user_history": [_line(event) for event in view.history],
-        },
+        "user_profile": _profile(view, access),
         "platforms": [{key: value for key, value in p.items() if key != "apis"} for p in platforms],
         "tools": {p["name"]: p["apis"] for p in platforms},
         "query": sample.query,
         "answer": [world.platform[sample.platform].name, calls],
         "query_params": query_params,
         "profile_params": [name for name in profile_params if name not in query_params],
+    }
+
+
+def _profile(view: SolverView, access: ProfileAccess) -> dict[str, Any]:
+    """The user in the run's `profile_access`: facts only when structured, one text instead of lines for a raw log."""
+    if access == "raw_log":
+        return {"basic_features": {}, "user_history": [shown_view(view, access)]}
+    return {
+        "basic_features": view.basic_features if access == "structured" else {},
+        "user_history": [_line(event) for event in view.history],
     }
 
 

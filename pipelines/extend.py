@@ -26,7 +26,7 @@ from pipelines.histories import simulate_histories
 from pipelines.jsonio import dumps, file_digest, pretty, read_lines, write_lines, write_text
 from pipelines.llm.client import LLM
 from pipelines.loop import Population
-from pipelines.profiles import prefer
+from pipelines.profiles.preferences import Chooser, Person
 from pipelines.records import API, FeatureNode, History, Profile, Sample, Scenario
 from pipelines.run import LOOP, STAGES, Run, load_run
 from pipelines.shards import fill, merge, plan
@@ -93,9 +93,11 @@ async def _grow(run: Run, spec: ScenarioSpec) -> Run:
         brands = {platform.name.casefold() for scenario in old.scenarios for platform in scenario.platforms}
 
         async def profiles() -> StageResult[Profile]:
-            people = [(p.id, p.basic, p.path) for p in old.profiles]
+            people = [Person(p.id, p.basic, tuple(p.path)) for p in old.profiles]
             result: StageResult[Profile] = StageResult()
-            wishes = await prefer(ctx, scenarios, apis, people, result)
+            chooser = Chooser(ctx, scenarios, result.rejected)
+            wishes = await chooser.choose(people)
+            result.notes = chooser.figures()
             result.kept = [p.model_copy(update={"preferences": wishes[p.id]}) for p in old.profiles]
             return result
 

@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from pipelines.errors import ReplyError
-from pipelines.histories import at_hour, local_now
+from pipelines.histories.plan import at_hour, local_now
+from pipelines.identify import posterior
 from pipelines.llm import prompts
 from pipelines.llm.prompts import Block, block
 from pipelines.llm.schemas import first_error
@@ -19,7 +20,7 @@ from pipelines.records import API, History, PlannedArgument, Platform, Profile, 
 from pipelines.replies import QueriesReply
 from pipelines.stage import Context, StageResult, gather
 from pipelines.verify import leaks
-from pipelines.world import Leaf, World, margin, posterior, preference_of, statable
+from pipelines.world import Leaf, World, margin, preference_of, statable
 
 DRAWS = 25
 """So many draws find a slot that the structure allows, or the round goes without it."""
@@ -77,7 +78,7 @@ def choice(cell: Cell, context: str, capability: str, min_margin: float) -> Choi
             theirs = cell.world.gold(other, capability)
             if theirs[0].platform != ranked[0].platform and margin(theirs) >= min_margin:
                 flips.append(other.context)
-    return Choice(ranked, margin(ranked), posterior(cell.history.events, context, [u.platform for u in ranked]), flips)
+    return Choice(ranked, margin(ranked), posterior(cell.history, context, [u.platform for u in ranked]), flips)
 
 
 def slot_is_fair(found: Choice, min_margin: float, min_posterior: float) -> tuple[str, str] | None:

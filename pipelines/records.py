@@ -14,6 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 FeatureKind = Literal["basic", "preference", "request"]
 SourceKind = Literal["query", "profile", "history", "default", "call", "derived"]
 SampleKind = Literal["tool_preference", "profile_dependent"]
+Occasion = Literal["usual", "one_off", "distractor"]
+HistoryMode = Literal["preferred_only", "rated", "chronological"]
+ProfileAccess = Literal["structured", "events_only", "raw_log"]
 SplitName = Literal[
     "train",
     "test_trained_users",
@@ -258,9 +261,30 @@ class Event(Record):
     rating: int | None = Field(default=None, ge=1, le=5)
     """Stars the user gave afterwards, if any."""
 
+    returned: bool = False
+    """The user undid it afterwards: sent it back, cancelled it, left."""
+
+    occasion: Occasion = "usual"
+    """`usual`: chosen by the user's own preference; `one_off`: on behalf of somebody else, and the summary
+    says so; `distractor`: chosen at random. Hidden from the solver."""
+
+
+class Drift(Record):
+    """A change of mind: what one user wanted in one situation before a moment. Hidden. Gold follows the present."""
+
+    time: str
+    """ISO 8601; events before it follow the earlier weights in this context."""
+
+    context: str
+    priorities: list[str]
+    """Traits that mattered then, most important first."""
+
+    weights: dict[str, float]
+    """Trait -> weight then."""
+
 
 class History(Record):
-    """The events of one user in one scenario, oldest first."""
+    """The events of one user in one scenario, oldest first. Source: `histories.simulate_histories`."""
 
     id: str
     """`<user>.<scenario>`."""
@@ -268,6 +292,13 @@ class History(Record):
     user: str
     scenario: str
     events: list[Event]
+
+    drift: Drift | None = None
+    """The change of mind within the months shown, if there is one."""
+
+    belief: dict[str, dict[str, float]] = {}
+    """Context -> platform id -> probability of being the user's favourite there, from what a solver sees of the
+    events. Source: `identify.beliefs`."""
 
 
 class PlannedArgument(Record):

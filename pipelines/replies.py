@@ -178,9 +178,10 @@ class EventReply(Reply):
     number: int
     """The number of the planned event."""
     arguments: dict[str, JsonValue]
+    api: str
+    """The name of the API that was called, as planned."""
     summary: str = Field(min_length=5, max_length=300)
     """One line in the past, no subject."""
-    rating: int | None = Field(default=None, ge=1, le=5)
 
 
 class HistoryReply(Reply):

@@ -11,6 +11,8 @@ from typing import Any
 from pipelines.errors import ConfigError
 from pipelines.jsonio import pretty, read_lines
 from pipelines.llm.budget import money
+from pipelines.people.portrait import portrait, timeline
+from pipelines.people.tree import mermaid
 from pipelines.records import (
     API,
     FeatureNode,
@@ -89,11 +91,13 @@ def stage_samples(run: Run, name: str, count: int = 3) -> str:
             path = run.root / "splits" / f"{split}.jsonl"
             parts += [f"### {split}", *(fenced(describe(sample)) for sample in islice(read_lines(path, Sample), 1))]
         return "\n\n".join(parts)
+    if name == "03_features":
+        parts.append(f"```mermaid\n{mermaid(list(read_lines(run.file(name), FeatureNode)))}\n```")
     total = run.manifest["stages"].get(name, {}).get("kept", 0)
     wanted = {i * max(total - 1, 0) // max(count - 1, 1) for i in range(count)}
     for place, record in enumerate(run.read(name)):
         if place in wanted:
-            parts.append(fenced(cut_lines(describe(record))))
+            parts.append(fenced(cut_lines(tell(run, record))))
     lost = run.root / "rejected" / f"{name}.jsonl"
     for rejection in islice(read_lines(lost, Rejection), 1) if lost.exists() else ():
         parts += [f"One rejection: `{rejection.reason}`", fenced(cut_lines(describe(rejection)))]
@@ -114,6 +118,11 @@ def describe(record: Record) -> str:
         if isinstance(record, kind):
             return str(tell(record))
     return pretty(record.model_dump(mode="json"))
+
+
+def tell(run: Run, record: Record) -> str:
+    """A record with what the run knows around it: a profile with its favourites and histories."""
+    return portrait(run, record) if isinstance(record, Profile) else describe(record)
 
 
 def _bar(value: float, width: int = 20) -> str:
@@ -150,11 +159,7 @@ def _profile(p: Profile) -> str:
 
 
 def _history(h: History) -> str:
-    lines = [f"{h.user} in {h.scenario}: {len(h.events)} events"]
-    for e in h.events:
-        stars = f"  {'★' * e.rating}" if e.rating else ""
-        lines.append(f"  {e.id} {e.time[:16]} {e.platform.partition('/')[2]:>12}  {e.summary}{stars}  [{e.context}]")
-    return "\n".join(lines)
+    return "\n".join([f"{h.user} in {h.scenario}: {len(h.events)} events", *timeline(h)])
 
 
 def _query(q: Query) -> str:

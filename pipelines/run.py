@@ -22,7 +22,7 @@ from pydantic import BaseModel
 
 from pipelines import __version__
 from pipelines.config import ROOT, RunConfig
-from pipelines.errors import ConfigError, Unavailable
+from pipelines.errors import ChecksFailed, ConfigError, Unavailable
 from pipelines.jsonio import canonical, digest, file_digest, pretty, read_lines, write_lines, write_text
 from pipelines.llm import prompts
 from pipelines.llm.client import LLM
@@ -220,7 +220,12 @@ class Run:
             self.reused.add(name)
             _LOG.info("%-14s as before", name)
             return list(read_lines(self.file(name), model))
-        result = await work()
+        try:
+            result = await work()
+        except ChecksFailed as error:
+            if error.rejected:  # why it stopped can be read
+                write_lines(self.root / "rejected" / f"{name}.jsonl", error.rejected)
+            raise
         self.keep(name, key, result.kept, result.rejected, result.notes)
         return result.kept
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from pipelines.config import RunConfig
+from pipelines.errors import ChecksFailed
 from pipelines.llm.client import LLM
 from pipelines.records import Record, Rejection
 
@@ -64,3 +66,30 @@ def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+ALARM_AFTER = 20
+"""So few things made or dropped are no yield yet."""
+
+
+def check_yield(stage: str, kept: int, rejected: Sequence[Rejection], limit: float, unit: Container[str] | None = None) -> None:
+    """The yield alarm: stop a stage that rejects more than it may, with its three most frequent reasons.
+
+    Args:
+        kept: How many were kept.
+        rejected: All rejections of the stage so far.
+        limit: The largest share that may be rejected.
+        unit: Reasons that drop a whole record, left out all; the others dropped a part of one and are only named.
+
+    Raises:
+        ChecksFailed: carrying the rejections, so that they can be written.
+    """
+    lost = sum(unit is None or rejection.reason in unit for rejection in rejected)
+    if kept + lost < ALARM_AFTER or lost <= limit * (kept + lost):
+        return
+    top = ", ".join(f"{reason} {count}" for reason, count in Counter(r.reason for r in rejected).most_common(3))
+    raise ChecksFailed(
+        f"{stage}: {lost} of {kept + lost} rejected, max_rejected is {limit:.0%}; most frequent reasons: {top}; "
+        "see the stage's file in rejected/, then change its prompt, the model or max_rejected",
+        rejected,
+    )

@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from pipelines.jsonio import dumps
 from pipelines.llm.prompts import Block, block
-from pipelines.records import API, History, Platform, Preference, Profile, Record, Scenario
+from pipelines.records import API, History, Platform, Preference, Profile, ProfileAccess, Record, Scenario
 
 
 class SeenEvent(Record):
@@ -26,6 +27,7 @@ class SeenEvent(Record):
     arguments: dict[str, JsonValue]
     summary: str
     rating: int | None
+    returned: bool
 
 
 class SolverView(Record):
@@ -63,10 +65,27 @@ def solver_view(profile: Profile, history: History, platforms: Sequence[Platform
             arguments=event.arguments,
             summary=event.summary,
             rating=event.rating,
+            returned=event.returned,
         )
         for event in history.events
     ]
     return SolverView(basic_features=profile.basic, history=events, timezone=profile.timezone)
+
+
+def shown_view(view: SolverView, access: ProfileAccess) -> dict[str, JsonValue] | str:
+    """The same user in one of three ways: facts and events as JSON, events alone, or the raw text of an activity log."""
+    if access == "raw_log":
+        return "\n".join(_log_line(event) for event in view.history)
+    hidden = {"basic_features"} if access == "events_only" else None
+    seen: dict[str, JsonValue] = view.model_dump(mode="json", exclude=hidden)
+    return seen
+
+
+def _log_line(event: SeenEvent) -> str:
+    stars = f" rated {event.rating}/5" if event.rating is not None else ""
+    undone = " undone" if event.returned else ""
+    arguments = " ".join(f"{name}={dumps(value)}" for name, value in event.arguments.items())
+    return f"{event.time[:16].replace('T', ' ')} {event.platform} {event.api} {arguments} | {event.summary}{stars}{undone}"
 
 
 def writer_view(profile: Profile, scenario: str) -> WriterView:

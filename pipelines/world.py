@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from pipelines.records import API, Event, FeatureNode, Platform, Preference, Profile, Scenario, Utility
+from pipelines.records import API, FeatureNode, Platform, Preference, Profile, Scenario, Utility
 
 
 def rank_order_centroid(count: int) -> list[float]:
@@ -48,20 +48,6 @@ def margin(ranked: Sequence[Utility]) -> float:
 def dominates(one: Platform, other: Platform) -> bool:
     """At least as good on every trait."""
     return all(one.traits[t].level >= other.traits[t].level for t in other.traits)
-
-
-def posterior(events: Iterable[Event], context: str, platforms: Sequence[str]) -> dict[str, float]:
-    """Probability of each platform being the preferred one in a context, from the events of that context.
-
-    Dirichlet-multinomial with a uniform prior of weight 1 spread over the platforms; a rating of 1 or 2
-    counts as a choice that the user would not repeat.
-    """
-    counts = dict.fromkeys(platforms, 0.0)
-    for event in events:
-        if event.context == context and event.platform in counts:
-            counts[event.platform] += 0.25 if event.rating is not None and event.rating <= 2 else 1.0
-    total = sum(counts.values()) + 1
-    return {platform: round((count + 1 / len(platforms)) / total, 4) for platform, count in counts.items()}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Utilities, margins and posteriors are what their formulas say."""
+"""Utilities and margins are what their formulas say."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.records import Event, Platform, TraitLevel
-from pipelines.world import branches, dominates, leaves, margin, posterior, rank_order_centroid, ranking, utility, weights_of
+from pipelines.records import Platform, TraitLevel
+from pipelines.world import branches, dominates, leaves, margin, rank_order_centroid, ranking, utility, weights_of
 
 
 def platform(name: str, **levels: float) -> Platform:
     traits = {trait: TraitLevel(level=level, phrase="some words") for trait, level in levels.items()}
     return Platform(id=f"s/{name}", name=name, description="d", traits=traits)
-
-
-def event(platform: str, context: str, rating: int | None = None) -> Event:
-    return Event(id="e", time="t", platform=platform, api="a", arguments={}, summary="s", context=context, rating=rating)
 
 
 def test_rank_order_centroid_weights_are_the_published_ones():
@@ -50,21 +46,6 @@ def test_domination_needs_every_trait():
     assert not dominates(low, high)
     assert not dominates(high, mixed)
     assert not dominates(mixed, high)
-
-
-def test_the_posterior_follows_the_events_of_its_context_only():
-    events = [event("s/a", "gift")] * 3 + [event("s/b", "gift")] + [event("s/b", "urgent")] * 5
-    found = posterior(events, "gift", ["s/a", "s/b"])
-
-    assert found == {"s/a": 0.7, "s/b": 0.3}
-    assert posterior([], "gift", ["s/a", "s/b"]) == {"s/a": 0.5, "s/b": 0.5}
-
-
-def test_a_choice_the_user_rated_badly_counts_little():
-    good = posterior([event("s/a", "gift", 5)], "gift", ["s/a", "s/b"])
-    bad = posterior([event("s/a", "gift", 1)], "gift", ["s/a", "s/b"])
-
-    assert bad["s/a"] < good["s/a"]
 
 
 def test_nested_objects_are_opened_to_their_leaves():

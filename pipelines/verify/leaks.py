@@ -108,7 +108,7 @@ def _hidden_names(scenario: Scenario) -> list[str]:
     return [t.name.replace("_", " ") for t in scenario.traits if "_" in t.name]
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=5_000)
 def _runs(words: str) -> tuple[str, ...]:
     told = normal.words(words)
     runs = [told[i : i + RUN] for i in range(len(told) - RUN + 1)]

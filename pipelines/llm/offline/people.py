@@ -46,7 +46,7 @@ def life_stages(rng: Random, count: int, language: str) -> list[Facts]:
 
 def situations(rng: Random, parent: Facts, count: int, language: str) -> list[Facts]:
     """Distinct refinements of a parent; each holds the parent's features too."""
-    base = _Draft(rng, language, parent).fill("life_stage", "region")
+    base = _Draft(rng, language, parent).fill("life_stage")
     cities = sorted((place["city"] for place in base.places()), key=lambda _: rng.random())
     jobs = sorted((job["title"] for job in base.jobs()), key=lambda _: rng.random())
 
@@ -54,7 +54,7 @@ def situations(rng: Random, parent: Facts, count: int, language: str) -> list[Fa
         deal = {"home_city": cities[n % len(cities)], "occupation": jobs[n % len(jobs)]}
         draft = _Draft(rng, language, base.facts | deal | base.facts)
         draft.facts.setdefault("language", draft.pick(draft.place("languages")))
-        return draft.fill("household_size", "time_zone", "currency").facts
+        return draft.fill("region", "household_size", "time_zone", "currency").facts
 
     return _distinct(count, make, [])
 

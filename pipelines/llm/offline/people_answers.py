@@ -90,7 +90,8 @@ def branch(call: Call) -> dict[str, Any]:
     rng, language = call.rng, call.language
     starts: list[dict[str, Any]] = [dict(known) for _ in range(count)]
     if "life_stage" in ids:
-        starts = [{**known, **start} for start in people.life_stages(rng, count, language)]
+        coarse = [start if "region" in ids else {"life_stage": start["life_stage"]} for start in people.life_stages(rng, count, language)]
+        starts = [{**known, **start} for start in coarse]
     if "home_city" in ids:
         alike = all(start == starts[0] for start in starts)
         refined = (
@@ -135,7 +136,10 @@ def prefer(call: Call) -> dict[str, Any]:
     answers = []
     for person in call.blocks["people"]:
         basic = person["basic_features"]
-        leaning = {t: rng.uniform(0, 0.35) + (0.15 if t in texts and basic.get("life_stage") in texts[t].appeals else 0) for t in names}
+        lean = call.blocks.get("lean") or ()
+        leaning = {
+            t: rng.uniform(0, 0.35) + 0.15 * (t in texts and basic.get("life_stage") in texts[t].appeals) + 0.4 * (t in lean) for t in names
+        }
         wishes = []
         for context in scenario["contexts"]:
             pulls = market.situation(context["name"]).pulls or {t: rng.random() for t in names}

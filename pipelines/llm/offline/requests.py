@@ -26,6 +26,19 @@ if TYPE_CHECKING:
     from pipelines.llm.offline.model import Call
 
 TODAY = date(2026, 3, 2)
+FOR_OTHERS = (
+    ", on behalf of a neighbour",
+    ", as a one-time favour for a colleague",
+    ", for a cousin who had asked for it",
+    ", for someone from the club, just this once",
+    ", because an aunt could not do it herself",
+)
+UNDONE = (
+    "; took it back a few days later",
+    "; undid it the next day",
+    "; called it off afterwards",
+    "; had it reversed in the end",
+)
 
 
 def _facts(market: Market, capability: str, found: Sequence[Leaf]) -> list[Fact]:
@@ -69,6 +82,10 @@ def simulate(call: Call) -> dict[str, Any]:
         for _ in range(4):  # a person does not write the same line twice
             values = values_for(rng, facts, situation.name, day, fixed=basic)
             summary = deed(rng, market.ability(capability, text), values, situation)
+            if event.get("for_somebody_else"):
+                summary += rng.choice(FOR_OTHERS)
+            if event.get("undone"):
+                summary += rng.choice(UNDONE)
             if summary not in used:
                 break
         used.add(summary)
@@ -76,10 +93,7 @@ def simulate(call: Call) -> dict[str, Any]:
         if call.slips("broken_event"):
             call.made("broken_event", str(event["number"]))
             flat = {**flat, "comment_for_support": "none"}
-        answer: dict[str, Any] = {"number": event["number"], "arguments": unflatten(flat), "summary": summary}
-        if rng.random() < 0.15:
-            answer["rating"] = rng.choice([3, 4, 4, 5, 5, 5])
-        told.append(answer)
+        told.append({"number": event["number"], "api": event["api"], "arguments": unflatten(flat), "summary": summary})
     return {"events": told}
 
 

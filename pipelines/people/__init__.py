@@ -1,0 +1,1 @@
+"""What a person can look at: portraits of users, the feature tree, and how different the people are."""
