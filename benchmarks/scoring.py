@@ -84,6 +84,12 @@ def _family() -> list[int]:
     return found
 
 
+def _cpu() -> float:
+    """Seconds of CPU of this process and its ended children."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
 def _resident(pid: int) -> float:
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
@@ -103,12 +109,13 @@ def main() -> None:
         for scorer in ("official", "strict"):
             peak = Peak()
             peak.start()
-            began = time.perf_counter()
+            began, cpu = time.perf_counter(), _cpu()
             found = score(data, predictions, Path(folder) / scorer, Options(scorer))
-            seconds = time.perf_counter() - began
+            seconds, cpu = time.perf_counter() - began, _cpu() - cpu
             peak.over.set()
             print(
-                f"{scorer}: {args.predictions:,} predictions in {seconds:.1f} s ({args.predictions / seconds:,.0f} a second), "
+                f"{scorer}: {args.predictions:,} predictions in {seconds:.1f} s and {cpu:.1f} s of CPU "
+                f"({args.predictions / cpu:,.0f} a CPU second), "
                 f"{peak.value:.0f} MiB in all processes, overall {found['scorers'][scorer]['overall']}"
             )
     rng = np.random.default_rng(0)

@@ -64,6 +64,10 @@ def write_text(path: Path, pieces: Iterable[str]) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise Unavailable(f"{path}: cannot write: {error.strerror}; free or choose another folder with --out") from None
+    except BaseException:  # whoever makes the pieces failed
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
 
 
 def write_lines(path: Path, records: Iterable[Any]) -> None:

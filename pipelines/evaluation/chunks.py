@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -218,8 +219,9 @@ def _detail(item: Item, row: dict[str, Any], verdict: Verdict | None, prediction
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else "" if value is None else dumps(value) if isinstance(value, (dict, list)) else str(value)
-    return _clean(text[:900])
+    if isinstance(value, (dict, list)):
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    return _clean("" if value is None else str(value)[:900])
 
 
 def _clean(text: str) -> str:

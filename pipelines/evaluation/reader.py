@@ -20,7 +20,7 @@ MAX_RECORD = 64 * 1024 * 1024
 """Characters of one record."""
 MAX_LINE = 64 * 1024 * 1024
 _ID = re.compile(rb'\s*\{\s*"id"\s*:\s*"([^"\\]*)"')
-_QUERY_PIECE = 4 * 1024 * 1024
+_PIECE = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def records(part: Part) -> Iterator[bytes]:
         def more() -> bool:
             nonlocal buffer, at, ended
             try:
-                piece = text.read(_QUERY_PIECE)
+                piece = text.read(_PIECE)
             except UnicodeDecodeError as error:
                 raise ConfigError(f"{part.path}: is not UTF-8 after record {count}: {error.reason}") from None
             ended = not piece

@@ -138,7 +138,7 @@ def summary(data: Path, parts: Sequence[Part], files: Sequence[Path], scored: Sc
         }
     return {
         "ptool": __version__,
-        "solver": options.name or _solver(files[0]),
+        "solver": options.name or _solver(files[0], len(set(files)) > 1),
         "scorer": options.main,
         "scorers": {name: _paper_row(scored, name) for name in options.scorers},
         "made_by": _maker(parts[0].path),
@@ -192,16 +192,19 @@ def _repeats(scored: Scored) -> dict[str, Any] | None:
     }
 
 
-def _solver(file: Path) -> str:
+def _solver(file: Path, several: bool) -> str:
     meta = _meta(file) or {}
-    return str(meta.get("solver") or (file.parent.name if file.stem in ("generation", "predictions") else file.stem))
+    folder = file.parent.parent if several else file.parent
+    return str(meta.get("solver") or (folder.name if file.stem in ("generation", "predictions") else file.stem))
 
 
 def _meta(file: Path) -> dict[str, Any] | None:
     """What `ptool evaluate` wrote beside the predictions."""
-    path = file.parent / "solver.json"
-    value = load_line(path.read_bytes()) if path.is_file() else None
-    return value if isinstance(value, dict) else None
+    for path in (file.parent / "solver.json", file.parent.parent / "solver.json"):
+        if path.is_file():
+            value = load_line(path.read_bytes())
+            return value if isinstance(value, dict) else None
+    return None
 
 
 def _maker(path: Path) -> str:
