@@ -190,6 +190,19 @@ class HistoryReply(Reply):
     events: list[EventReply] = Field(min_length=1)
 
 
+class TellingReply(Reply):
+    number: int
+    """The number of the line."""
+    reason: str = Field(min_length=3, max_length=500)
+    """The words that give the preference away."""
+
+
+class ToldReply(Reply):
+    """Answer to `histories.judge`: the lines that state a preference; none when all are fine."""
+
+    telling: list[TellingReply]
+
+
 class QueryReply(Reply):
     slot: str
     text: str = Field(min_length=3, max_length=1000)
@@ -242,6 +255,7 @@ REPLIES: dict[str, type[Reply]] = {
     "profiles.branch": BranchReply,
     "profiles.prefer": PreferencesReply,
     "histories.simulate": HistoryReply,
+    "histories.judge": ToldReply,
     "queries.write": QueriesReply,
     "solutions.solve": SolutionReply,
     "verify.judge": JudgeReply,

@@ -59,7 +59,7 @@ PROMPTS_OF: dict[str, tuple[str, ...]] = {
     "02_apis": ("tools.expand_platform", "tools.expand_apis", "tools.match_parameters"),
     "03_features": ("features.name_cluster", "features.group"),
     "04_profiles": ("profiles.branch", "profiles.prefer"),
-    "05_histories": ("histories.simulate",),
+    "05_histories": ("histories.simulate", "histories.judge"),
     "08_samples": ("queries.write", "solutions.solve", "verify.judge"),
 }
 LOOP = ("06_queries", "07_solutions", "08_samples")

@@ -60,3 +60,40 @@ def test_a_list_of_third_party_tools_gives_a_verified_dataset(tmp_path: Path, li
 
     assert len(made.samples) == 24
     assert [first_broken(item) for item in made.items()] == [None] * 24
+
+
+def test_an_openapi_document_with_other_scripts_and_short_words_gives_a_dataset(tmp_path: Path):
+    source = tmp_path / "boats.yaml"
+    source.write_text(
+        """
+openapi: 3.0.3
+info: {title: 租船, version: "1"}
+paths:
+  /boats/{id}:
+    parameters: [{name: id, in: path, required: true, schema: {type: string}, description: Which boat.}]
+    get: {summary: Look at a boat, responses: {200: {description: The boat.}}}
+    delete: {operationId: sinkBoat, description: 沉, responses: {204: {description: Gone.}}}
+  /rentals:
+    post:
+      operationId: rentBoat
+      description: Rent a boat for some days.
+      requestBody:
+        required: true
+        content:
+          application/json:
+            schema:
+              type: object
+              required: [city, days]
+              properties: {city: {type: string}, days: {type: integer, minimum: 1}, skipper: {type: boolean}}
+      responses: {200: {description: The rental.}}
+""",
+        encoding="utf-8",
+    )
+    scenario = write_scenario(import_tools(source, form="openapi"), tmp_path / "scenario.yaml")
+
+    make_run(tmp_path / "run", scenarios=[str(scenario)])
+
+    made = Made.read(tmp_path / "run")
+    assert len(made.samples) == 24
+    [imported] = [p for p in made.people.world.scenarios[0].platforms if p.imported]
+    assert [api.name for api in made.people.world.apis_of[imported.id]] == ["get_boats_by_id", "sinkBoat", "rentBoat"]

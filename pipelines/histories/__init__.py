@@ -10,6 +10,7 @@ from itertools import islice
 from pipelines.errors import ReplyError
 from pipelines.histories.plan import PlannedEvent, draw_drift, plan_events
 from pipelines.histories.proof import Proof
+from pipelines.histories.telling import events_that_tell, preference_not_explained
 from pipelines.identify import TEACHERS, Ear, beliefs, settled
 from pipelines.llm import prompts
 from pipelines.llm.prompts import Block, block
@@ -153,7 +154,12 @@ class Writer:
                     occasion=planned.occasion,
                 )
             )  # fmt: skip
-        return events
+        if not events or not self.ctx.config.judge:
+            return events
+        told_by_judge = await events_that_tell(self.ctx, draft.key, events, attempt)
+        for place, reason in told_by_judge.items():
+            draft.rejected.append(_rejected(draft.key, "judge_preference_stated", f"{reason}: {events[place].summary!r}"))
+        return [event for place, event in enumerate(events) if place not in told_by_judge]
 
 
 async def simulate_histories(
@@ -253,7 +259,10 @@ def event_is_valid(
     if unknown:
         return "event_arguments_invalid", f"{api.name}: no parameter {unknown[0]!r}"
     problem = preference_not_stated(event.summary, profile, scenario)
-    return ("preference_stated", problem) if problem else None
+    if problem:
+        return "preference_stated", problem
+    problem = preference_not_explained(event.summary, scenario)
+    return ("preference_explained", problem) if problem else None
 
 
 def _rejected(subject: str, reason: str, detail: str) -> Rejection:

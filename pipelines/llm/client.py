@@ -173,8 +173,9 @@ class LLM:
 
     def _over(self, key: str, task: asyncio.Task[Outcome]) -> None:
         del self._asked[key]
-        if not task.cancelled():
-            task.exception()  # whoever asked sees it; nobody waiting any more is no fault
+        error = None if task.cancelled() else task.exception()  # whoever asked sees it; nobody waiting any more is no fault
+        if isinstance(error, PtoolError):
+            self.stop(error)  # what cannot be kept shall not be paid for
 
     async def _settle(self, question: _Question) -> Outcome:
         """The outcome from the ledger, or from the endpoint."""

@@ -163,6 +163,9 @@ class Endpoint:
             raise Unavailable(
                 f"{self.base_url} does not answer ({_one_line(error)}); check OPENAI_BASE_URL, or use --model offline"
             ) from None
+        except openai.APIStatusError as error:
+            if error.status_code in (502, 503, 504):
+                raise Unavailable(f"{self.base_url} answers HTTP {error.status_code}: nobody is behind it; try again later") from None
         except openai.OpenAIError:
             return  # it answers; not every server lists its models
         except (ValueError, TypeError, AttributeError):
@@ -222,6 +225,9 @@ class _Pool(openai.DefaultAioHttpClient):
 
     def _init_transport(self, *args: Any, **kwargs: Any) -> httpx2.AsyncBaseTransport:
         return wire.BoundedTransport(super()._init_transport(*args, **kwargs))
+
+    def _init_proxy_transport(self, *args: Any, **kwargs: Any) -> httpx2.AsyncBaseTransport:
+        return wire.BoundedTransport(super()._init_proxy_transport(*args, **kwargs))
 
 
 def _pool(limits: Limits, timeout: httpx2.Timeout) -> httpx2.AsyncClient:

@@ -89,13 +89,18 @@ def _given_capabilities(spec: ScenarioSpec) -> list[Capability]:
     if spec.platform is not None:
         names = _distinct([identifier(_snake(api.name)) for api in spec.platform.apis])
         return [
-            Capability(name=name, description=api.description.strip()[:500] or name.replace("_", " "))
-            for name, api in zip(names, spec.platform.apis, strict=True)
+            Capability(name=name, description=_told(api.description, name)) for name, api in zip(names, spec.platform.apis, strict=True)
         ]
     return [
         Capability(name=identifier(c.name), description=c.description or identifier(c.name).replace("_", " ").capitalize(), open=c.open)
         for c in spec.capabilities or ()
     ]
+
+
+def _told(description: str, name: str) -> str:
+    """What a real API says of itself; too short a word is told with its name."""
+    text = description.strip()[:500]
+    return text if len(text) > 4 else f"{name.replace('_', ' ').capitalize()}. {text}".strip()
 
 
 def _snake(name: str) -> str:

@@ -129,6 +129,18 @@ async def test_a_full_disk_is_a_clear_stop_and_what_was_there_stays(tmp_path: Pa
     again.close()
 
 
+async def test_when_replies_cannot_be_kept_nothing_more_is_sent(server: Server, make: Make):
+    llm = make(concurrency=2)
+    await ask(llm)
+    llm.ledger._connection.exec_driver_sql("PRAGMA query_only=1")
+
+    found = await asyncio.gather(*(ask(llm, str(n)) for n in range(50)), return_exceptions=True)
+
+    assert all(isinstance(one, Unavailable) for one in found)
+    assert len(server.bodies) <= 1 + 2 + 2
+    llm.ledger._connection.exec_driver_sql("PRAGMA query_only=0")
+
+
 async def test_a_locked_ledger_is_a_clear_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger._connection.exec_driver_sql("PRAGMA busy_timeout=50")

@@ -13,6 +13,7 @@ from scripted import Scripted, context, settings
 from pipelines.errors import ChecksFailed
 from pipelines.histories import simulate_histories
 from pipelines.histories.plan import draw_drift, plan_events
+from pipelines.histories.telling import preference_not_explained
 from pipelines.records import API, History, Profile
 from pipelines.stage import StageResult
 from pipelines.world import preference_of, ranking, weights_of
@@ -143,7 +144,7 @@ def offline_like(**change: Any) -> Scripted:
         ]
         return {"events": events}
 
-    return Scripted(histories__simulate=answer)
+    return Scripted(histories__simulate=answer, histories__judge=lambda values: {"telling": []})
 
 
 def free_apis(made: Made) -> list[API]:
@@ -181,6 +182,34 @@ def test_a_stated_preference_drops_the_event(varied: Made):
     result = run_stage(varied, offline_like(summary=words[:290]), users=1)
 
     assert any(r.reason == "preference_stated" for r in result.rejected)
+
+
+def test_a_reason_in_the_markets_own_words_drops_the_event(varied: Made):
+    scenario = varied.people.world.scenario["shopping"]
+    level = scenario.platforms[0].traits["affordability"].phrase
+
+    assert preference_not_explained(f"Ordered a lamp because of {level}", scenario) is not None
+    assert preference_not_explained("Ordered a lamp because the old one broke", scenario) is None
+    for history in varied.people.histories.values():
+        for event in history.events:
+            assert preference_not_explained(event.summary, varied.people.world.scenario[history.scenario]) is None
+
+
+def test_what_a_judge_finds_stated_is_dropped_and_counted(varied: Made):
+    llm = offline_like()
+    llm.answers["histories.judge"] = lambda values: {"telling": [{"number": 0, "reason": "a paraphrase"}]}
+    result = run_stage(varied, llm, users=1)
+
+    assert any(r.reason == "judge_preference_stated" and "a paraphrase" in r.detail for r in result.rejected)
+    judged = next(values for name, values in llm.asked if name == "histories.judge")
+    assert set(judged["lines"][0]) == {"number", "line"}  # the lines alone
+
+
+def test_an_unparsed_verdict_never_passes(varied: Made):
+    llm = offline_like()
+    llm.answers["histories.judge"] = lambda values: {"nonsense": 1}
+
+    assert run_stage(varied, llm, users=1).kept == []
 
 
 def test_words_that_show_no_situation_are_extended_and_then_dropped_with_counts(varied: Made):

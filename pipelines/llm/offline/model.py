@@ -73,6 +73,7 @@ HANDLERS: dict[str, Handler] = {
     "profiles.branch": people_answers.branch,
     "profiles.prefer": people_answers.prefer,
     "histories.simulate": requests.simulate,
+    "histories.judge": requests.judge_history,
     "queries.write": requests.write,
     "solutions.solve": requests.solve,
     "verify.judge": requests.judge,

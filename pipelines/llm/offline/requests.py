@@ -97,6 +97,29 @@ def simulate(call: Call) -> dict[str, Any]:
     return {"events": told}
 
 
+TELLING = (
+    "prefer",
+    "favourite shop",
+    "favourite app",
+    "what matters",
+    "cares about",
+    "since they are",
+    "because it is",
+    "because they are",
+)
+"""How a line gives a preference away, as far as the offline judge can tell."""
+
+
+def judge_history(call: Call) -> dict[str, Any]:
+    """Answer to `histories.judge`: lines in which a phrase of preference stands."""
+    telling = []
+    for line in call.blocks["lines"]:
+        told = next((phrase for phrase in TELLING if phrase in line["line"].lower()), None)
+        if told is not None:
+            telling.append({"number": line["number"], "reason": f"says {told.strip()!r}"})
+    return {"telling": telling}
+
+
 def _shaped(value: Any, leaf: Leaf) -> Any:
     """A value in the JSON type that the schema wants."""
     kind = leaf.schema.get("type")
