@@ -18,17 +18,6 @@ from pipelines.evaluation import commands as evaluation
 if TYPE_CHECKING:
     from pipelines.config import RunConfig
 
-PREFECT_SETTINGS = {
-    "DO_NOT_TRACK": "1",
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
-    "PREFECT_LOGGING_LEVEL": "CRITICAL",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "90",
-}
-"""No phone-home; problems are told by us, in one line; batches keep the temporary server from losing records."""
-
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Parse, run, and turn every answerable error into one line and its exit code."""
@@ -53,8 +42,12 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="the whole pipeline; resumes by itself in an existing folder")
     _config_options(run)
-    run.add_argument("--out", type=Path, metavar="DIR", help="run folder; default outputs/<preset>-seed<seed>")
-    run.add_argument("--runner", choices=["local"], default="local", help="where shards run")
+    run.add_argument("--out", metavar="DIR", help="run folder or URL such as s3://bucket/run; default outputs/<preset>-seed<seed>")
+    run.add_argument("--runner", choices=["local", "dask", "ray"], default="local", help="where shards of users run")
+    run.add_argument("--cluster", metavar="URL", help="an existing Dask scheduler or Ray cluster; default: one is started here")
+    run.add_argument("--workers", type=int, default=2, metavar="N", help="processes of a cluster started here")
+    run.add_argument("--review", action="store_true", help="pause before the splits until a person approves in the Prefect UI")
+    run.add_argument("--no-prefect", action="store_true", help="no server, no artifacts, seconds faster")
     run.add_argument("--json", action="store_true", help="print one JSON object last")
     run.add_argument("--batch", action="store_true", help="send through the provider's Batch API")
     run.set_defaults(run=_run)
@@ -144,25 +137,25 @@ def _config(args: argparse.Namespace) -> tuple[RunConfig, dict[str, str]]:
 
 def _run(args: argparse.Namespace) -> int:
     from pipelines import report
+    from pipelines.launch import Engine, Place, launch
     from pipelines.llm.advice import warnings_of
-    from pipelines.llm.interrupt import interruptible
     from pipelines.run import Run, default_folder, load_run
 
     started = time.monotonic()
     config, origin = _config(args)
-    root = (args.out or default_folder(config)).absolute()
+    place = Place.of(args.out or str(default_folder(config)))
+    engine = Engine(args.runner, args.cluster, args.workers, args.review, not args.no_prefect)
+    root = place.root
+    asyncio.run(place.fetch())
     asyncio.run(_preflight(config, root))
     for warning in warnings_of(config):
         print(f"ptool: warning: {warning}", file=sys.stderr)
-    _quiet_prefect()
     Run.create(root, config, origin)
-    import flows
-
     _tell_progress()
-    print(f"ptool: {config.preset} with {config.model} in {root}", file=sys.stderr)
+    print(f"ptool: {config.preset} with {config.model} in {args.out if place.url else root}", file=sys.stderr)
     failure: PtoolError | None = None
     try:
-        asyncio.run(interruptible(flows.synthesize(config, str(root))))
+        launch(config, place, engine)
     except PtoolError as error:
         failure = error
     run = load_run(root)
@@ -204,11 +197,6 @@ def _tell_progress() -> None:
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False
-
-
-def _quiet_prefect() -> None:
-    for key, value in PREFECT_SETTINGS.items():
-        os.environ.setdefault(key, value)
 
 
 def _status(args: argparse.Namespace) -> int:

@@ -33,10 +33,54 @@ MOST_COARSE = 8
 Preset = Literal["tiny", "quick", "paper"]
 
 
+UNITS = {
+    "apis_per_platform": "count",
+    "attempts": "tries",
+    "batch_poll_s": "seconds",
+    "breaker_minutes": "minutes",
+    "choice_noise": "temperature",
+    "concurrency": "requests in flight",
+    "contexts_per_scenario": "count",
+    "events": "least and most",
+    "feature_roots": "least and most",
+    "group_depth": "levels",
+    "group_size": "count",
+    "layers": "branches per layer",
+    "max_calls": "paid requests",
+    "max_cost": "currency of the price file",
+    "max_rounds": "count",
+    "max_tokens": "prompt and reply",
+    "min_margin": "utility, 0 to 1",
+    "min_posterior": "probability, 0 to 1",
+    "now": "local time, YYYY-MM-DDThh:mm:ss",
+    "platforms_per_scenario": "count",
+    "profile_share": "0 to 1",
+    "queries_per_call": "count",
+    "rpm": "requests per minute",
+    "seed": "any whole number",
+    "shard_users": "people per task",
+    "test_trained_users": "samples",
+    "test_untrained_users": "samples",
+    "timeout_s": "seconds",
+    "tpm": "tokens per minute",
+    "train": "samples",
+    "untrained_users": "people",
+    "users": "people",
+}
+"""Field -> unit; the form shows it behind the field's title."""
+
+
+def form_title(name: str, _field: object = None) -> str:
+    """How the form names a field: in words, with its unit."""
+    words = name.removesuffix("_s").replace("_", " ")
+    title = f"{words[:1].upper()}{words[1:]}".replace("Apis", "APIs")
+    return f"{title} ({UNITS[name]})" if name in UNITS else title
+
+
 class Strict(BaseModel):
     """Unknown keys are mistakes; attribute docstrings become the descriptions of the form."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, field_title_generator=form_title)
 
 
 def clean_name(value: str) -> str:
@@ -68,7 +112,10 @@ class SituationSpec(Strict):
     """A context given by hand."""
 
     name: str
+    """The name, e.g. urgent."""
+
     description: str = Field(max_length=500)
+    """Which requests belong here, one phrase."""
 
     _name = field_validator("name")(clean_name)
 
@@ -77,8 +124,13 @@ class CapabilitySpec(Strict):
     """A capability given by hand."""
 
     name: str
+    """The name, e.g. search_products."""
+
     description: str = Field(default="", max_length=500)
+    """The effect, one sentence."""
+
     open: bool = True
+    """Can a user start it on any platform? Off for follow-ups such as tracking an order."""
 
     _name = field_validator("name")(clean_name)
 
@@ -87,8 +139,13 @@ class ImportedApi(Strict):
     """One real API, as `ptool import-tools` wrote it."""
 
     name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$")
+    """As it is called."""
+
     description: str = Field(max_length=20_000)
+    """As its maker wrote it."""
+
     parameters: dict[str, JsonValue]
+    """JSON Schema of the arguments."""
 
     verb: Literal["read", "write"] | None = None
     """Whether it only looks or also changes something, where the source says so."""
@@ -104,8 +161,13 @@ class ImportedPlatform(Strict):
     """A platform of real APIs; competitors are synthesised around it."""
 
     name: str
+    """The brand."""
+
     description: str = Field(max_length=2_000)
+    """One or two sentences."""
+
     apis: list[ImportedApi] = Field(min_length=1)
+    """Its real APIs."""
 
     _name = field_validator("name")(clean_name)
 

@@ -26,7 +26,7 @@ from pipelines.records import (
     Solution,
     ToolCall,
 )
-from pipelines.run import STAGES, Run, maker
+from pipelines.run import LOOP, STAGES, Run, maker
 
 CUT = 120
 """Characters of a table cell."""
@@ -64,11 +64,45 @@ def stage_title(run: Run, name: str) -> str:
     return f"{name} of {run.root.name}; made by {maker(run.config.model)}"
 
 
+def maker_line(run: Run) -> str:
+    """One sentence that no artifact may lack: who made the data."""
+    return f"Made by {maker(run.config.model)}."
+
+
+def cost_words(run: Run, stage: str | None = None) -> str:
+    """What the run or one stage has cost so far, in words: an unknown price is said to be unknown."""
+    used = run.ledger.total() if stage is None else run.ledger.usage()[stage]
+    if run.config.model == "offline" and not used.unpriced:
+        return "0 (offline)"
+    return money(used.cost, used.unpriced, "in all sessions")
+
+
+def stage_line(run: Run, name: str) -> str:
+    """One line for the log of a run."""
+    entry = run.manifest["stages"].get(name)
+    if entry is None:
+        return f"{name}: {run.manifest.get('splits', {}).get('sizes', {})}"
+    lost = ", ".join(f"{reason} {count}" for reason, count in list(entry["rejected"].items())[:4]) or "nothing"
+    return f"{name}: kept {entry['kept']:,}, lost {lost}{'; as before' if name in run.reused else ''}"
+
+
+def sample_yield(run: Run) -> float:
+    """Samples kept per slot attempted in the sample stages; 1 when nothing was lost."""
+    stages = run.manifest["stages"]
+    kept = stages.get("08_samples", {}).get("kept", 0)
+    lost = sum(sum(stages.get(name, {}).get("rejected", {}).values()) for name in LOOP)
+    return round(kept / (kept + lost), 3) if kept + lost else 1.0
+
+
 def stage_rows(run: Run, name: str) -> list[dict[str, Any]]:
-    """The stage's table: kept, calls, tokens, then a row per reason of loss."""
+    """The stage's table: in, kept, a row per reason of loss, calls, tokens, cost, and the run's folder."""
     entry = run.manifest["stages"].get(name, {})
     usage = run.ledger.usage().get(LEDGER_STAGE.get(name, ""))
-    rows: list[dict[str, Any]] = [{"what": "kept", "count": entry.get("kept", 0), "share": ""}]
+    names = [*STAGES, "09_splits"]
+    before = names[names.index(name) - 1] if name != names[0] else ""
+    came = run.manifest["stages"].get(before, {}).get("kept", len(run.config.scenarios))
+    rows: list[dict[str, Any]] = [{"what": f"in: {before or 'scenarios of the config'}", "count": came, "share": ""}]
+    rows.append({"what": "kept", "count": entry.get("kept", 0), "share": ""})
     lost = sum(entry.get("rejected", {}).values())
     total = entry.get("kept", 0) + lost
     for reason, count in entry.get("rejected", {}).items():
@@ -76,11 +110,13 @@ def stage_rows(run: Run, name: str) -> list[dict[str, Any]]:
     if usage is not None:
         rows.append({"what": "model calls", "count": usage.calls, "share": ""})
         rows.append({"what": "tokens", "count": usage.tokens, "share": ""})
+        rows.append({"what": "cost", "count": cost_words(run, LEDGER_STAGE[name]), "share": ""})
     for note, value in entry.get("notes", {}).items():
         rows.append({"what": note, "count": cut(str(value)), "share": ""})
     if name == "09_splits" or not entry:
-        rows = [{"what": split, "count": size, "share": ""} for split, size in run.manifest.get("splits", {}).get("sizes", {}).items()]
-    return rows
+        sizes = run.manifest.get("splits", {}).get("sizes", {})
+        rows = [rows[0], *({"what": split, "count": size, "share": ""} for split, size in sizes.items())]
+    return [*rows, {"what": "run folder", "count": str(run.root), "share": ""}]
 
 
 def stage_samples(run: Run, name: str, count: int = 3) -> str:
@@ -319,8 +355,7 @@ def summary_text(run: Run, seconds: float | None = None) -> str:
     if splits:
         lines += ["", f"{'split':<22} {'samples':>8} {'wanted':>8}"]
         lines += [f"{name:<22} {size:>8,} {splits['wanted'][name]:>8,}" for name, size in splits["sizes"].items()]
-    cost = "0 (offline)" if run.config.model == "offline" and not total.unpriced else money(total.cost, total.unpriced, "in all sessions")
-    lines += ["", f"cost: {cost}" + (f"; {seconds:.1f} s" if seconds is not None else "")]
+    lines += ["", f"cost: {cost_words(run)}" + (f"; {seconds:.1f} s" if seconds is not None else "")]
     if splits:
         lines += [
             "look at:",

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from pipelines import __version__
-from pipelines.config import ROOT, RunConfig
+from pipelines.config import ROOT, Limits, RunConfig
 from pipelines.errors import ChecksFailed, ConfigError, Unavailable
 from pipelines.jsonio import canonical, digest, file_digest, pretty, read_lines, write_lines, write_text
 from pipelines.llm import prompts
@@ -76,11 +76,19 @@ def default_folder(config: RunConfig) -> Path:
     return Path(base) / f"{config.preset}-seed{config.seed}"
 
 
+def address_of(config: RunConfig) -> str:
+    """Where a deployment run goes that names no folder: one address per data config, so that two never meet."""
+    base = os.environ.get("PTOOL_OUTPUTS") or str(default_folder(config).parent)
+    return f"{base.rstrip('/')}/{config.preset}-seed{config.seed}-{digest(canonical(config.data()))[:8]}"
+
+
 class Run:
     """One run folder, locked for this process while open."""
 
     def __init__(self, root: Path, config: RunConfig, origin: dict[str, str]) -> None:
         self.root = root
+        self.address = str(root)
+        """Where people find it: the folder, or the URL that it is mirrored to."""
         self.config = config
         self.origin = origin
         self.manifest: dict[str, Any] = {"stages": {}}
@@ -139,6 +147,25 @@ class Run:
         run._ledger.begin_session()
         run._llm = llm(run._ledger) if llm is not None else LLM(config.model, config.seed, run._ledger, config.limits, models=config.models)
         return run
+
+    @classmethod
+    def join(cls, root: Path, limits: dict[str, Any]) -> Run:
+        """Work on a part of a run that another process has opened: the same ledger, no lock, its own limits."""
+        found = load_run(root)
+        run = cls(root, found.config.model_copy(update={"limits": Limits.model_validate(limits)}), found.origin)
+        run._read_manifest()
+        run._ledger = ledger_of(root, run.config)
+        run._llm = LLM(run.config.model, run.config.seed, run._ledger, run.config.limits, models=run.config.models)
+        return run
+
+    def write_review(self, review: dict[str, Any]) -> None:
+        """Keep what a person said of the samples before the splits were made."""
+        write_text(self.root / "review.json", [pretty(review) + "\n"])
+
+    def read_review(self) -> dict[str, Any]:
+        """What a person said of the samples; empty when nobody did."""
+        path = self.root / "review.json"
+        return _json(path) if path.exists() else {}
 
     @classmethod
     def create(cls, root: Path, config: RunConfig, origin: dict[str, str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pipelines.jsonio import read_lines, write_lines, write_text
 from pipelines.loop import Population, fill_cells
 from pipelines.records import Query, Record, Rejection, Sample, Solution
-from pipelines.run import LOOP, Run
+from pipelines.run import LOOP, STAGES, Run
 from pipelines.splits import Quotas, plan_quotas
 
 Kind = TypeVar("Kind", bound=Record)
@@ -59,6 +59,35 @@ async def fill(run: Run, population: Population, quotas: Quotas, shard: Shard, k
     write_lines(folder / "short.jsonl", [{"cell": cell, "short": count} for cell, count in short.items()])
     write_text(done, [mark])
     return folder
+
+
+async def fill_alone(address: str, limits: dict[str, Any], number: int, key: str) -> str:
+    """Fill one shard in a process of its own, from the files of stages 1 to 5; returns the shard's folder.
+
+    Every process asks the same ledger, so a shard that is done again after its process died pays only for what was
+    in flight.
+
+    Args:
+        address: The run folder, or the URL it is mirrored to.
+        limits: As in the config; `concurrency` counts for this process.
+        number: Which shard; the plan is made again here and is the same everywhere.
+        key: Of the sample stages, as the parent computed it.
+    """
+    from pipelines.remote import Mirror, is_url, local_path, work_folder
+
+    mirror = Mirror(address, work_folder(address)) if is_url(address) else None
+    if mirror is not None:
+        await mirror.fetch(but_parts=True)
+    run = Run.join(work_folder(address) if mirror is not None else local_path(address), limits)
+    try:
+        population = Population.of(*(list(run.read(name)) for name in list(STAGES)[:5]))  # type: ignore[arg-type]
+        quotas, shards = plan(run, population)
+        folder = await fill(run, population, quotas, shards[number], key)
+    finally:
+        await run.close()
+    if mirror is not None:
+        await mirror.send(folder.relative_to(run.root).as_posix())
+    return str(folder)
 
 
 def merge(run: Run, folders: Sequence[Path], key: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -40,18 +41,40 @@ AT_ONCE = 1_000
 """Items of one `gather` that are worked on together; it bounds the memory, not the requests in flight."""
 
 
+@dataclass
+class Progress:
+    """How far a stage is: items that `gather` has seen, and those that are done."""
+
+    done: int = 0
+    total: int = 0
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1; the total grows while nested items are found."""
+        return self.done / self.total if self.total else 0.0
+
+
+PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
+"""Set around a stage by whoever wants to watch it."""
+
+
 async def gather(items: Sequence[In], work: Callable[[In], Awaitable[Any_]]) -> list[Any_]:
     """Do the work for all items, up to `AT_ONCE` together, results in the order of the items.
 
     How many requests are really in flight is the model layer's affair. When one item fails, the others
     are cancelled before the error is passed on, so nothing runs on behind a stopped stage.
     """
+    progress = PROGRESS.get()
+    if progress is not None:
+        progress.total += len(items)
     made: list[Any] = [None] * len(items)
     left = iter(enumerate(items))
 
     async def worker() -> None:
         for place, item in left:
             made[place] = await work(item)
+            if progress is not None:
+                progress.done += 1
 
     try:
         async with asyncio.TaskGroup() as group:
