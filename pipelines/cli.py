@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import json
 import os
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pipelines.errors import ConfigError, PtoolError
+from pipelines.errors import ConfigError, PtoolError, Unavailable
 from pipelines.evaluation import commands as evaluation
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Parse, run, and turn every answerable error into one line and its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without UTF-8 gets question marks, not a traceback
+            stream.reconfigure(errors="replace")
     args = _parser().parse_args(argv)
     try:
         code = args.run(args)
@@ -33,6 +37,10 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:  # what we write ourselves is told elsewhere; this is a full or closed output
+        print(f"ptool: cannot write the output: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 2
     raise SystemExit(code)
 
 
@@ -61,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("folder", type=Path, metavar="RUN")
     show.add_argument("stage", metavar="STAGE", nargs="?", default="samples", help="scenarios, profiles, samples, rejected/queries, ...")
     show.add_argument("id", nargs="?", help="default: the first few")
-    show.add_argument("--n", type=int, default=3, help="how many without an id")
+    show.add_argument("--n", type=whole_number, default=3, help="how many without an id")
     show.add_argument("--json", action="store_true", help="the record as JSON")
     show.add_argument("--wrong", action="store_true", help="RUN is a score folder: show what failed, and why")
     show.add_argument("--class", dest="error_class", metavar="C", help="with --wrong: format, platform, param_value, ...")
@@ -85,10 +93,10 @@ def _parser() -> argparse.ArgumentParser:
     tool_commands.add_commands(commands)
 
     server = commands.add_parser("offline-server", help="the offline model as an OpenAI-compatible server")
-    server.add_argument("--port", type=int, default=8399)
+    server.add_argument("--port", type=port_number, default=8399)
     server.add_argument("--host", default="127.0.0.1")
     server.add_argument("--seed", type=int, default=0)
-    server.add_argument("--latency-ms", type=float, default=0)
+    server.add_argument("--latency-ms", type=share_or_more, default=0)
     server.add_argument("--fault-429", type=float, default=0, metavar="SHARE")
     server.add_argument("--fault-500", type=float, default=0, metavar="SHARE")
     server.add_argument("--malformed", type=float, default=0, metavar="SHARE")
@@ -109,6 +117,27 @@ def _parser() -> argparse.ArgumentParser:
     _config_options(doctor)
     doctor.set_defaults(run=_doctor)
     return parser
+
+
+def whole_number(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError(text)
+    return value
+
+
+def share_or_more(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1e9:
+        raise ValueError(text)
+    return value
+
+
+def port_number(text: str) -> int:
+    value = whole_number(text)
+    if value > 65_535:
+        raise ValueError(text)
+    return value
 
 
 def _config_options(parser: argparse.ArgumentParser) -> None:
@@ -143,6 +172,8 @@ def _run(args: argparse.Namespace) -> int:
 
     started = time.monotonic()
     config, origin = _config(args)
+    if args.out is not None and ".." in Path(args.out).parts:
+        raise ConfigError(f"--out {args.out[:80]!r}: goes up with `..`; write the folder itself")
     place = Place.of(args.out or str(default_folder(config)))
     engine = Engine(args.runner, args.cluster, args.workers, args.review, not args.no_prefect)
     root = place.root
@@ -263,9 +294,21 @@ def _offline_server(args: argparse.Namespace) -> int:
         if not 0 <= getattr(args, name) <= 1:
             raise ConfigError(f"--{name.replace('_', '-')} is {getattr(args, name)}; write a share from 0 to 1")
     faults = Faults(args.fault_429, args.fault_500, args.malformed, args.truncate, args.latency_ms, args.batch_expire, args.batch_s)
+    _free(args.host, args.port)
     print(f"ptool: offline model at http://{args.host}:{args.port}/v1, seed {args.seed}; it is no language model", file=sys.stderr)
     uvicorn.run(offline_app(args.seed, faults), host=args.host, port=args.port, log_level="warning")
     return 0
+
+
+def _free(host: str, port: int) -> None:
+    """Make sure that the port can be had, before anything is promised."""
+    import socket
+
+    try:
+        with socket.create_server((host, port)):
+            return
+    except OSError as error:
+        raise Unavailable(f"{host}:{port}: {error.strerror}; choose another --host or --port") from None
 
 
 def _doctor(args: argparse.Namespace) -> int:

@@ -14,8 +14,9 @@ import random
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
@@ -101,6 +102,18 @@ def clean_name(value: str) -> str:
     return value
 
 
+def clean_identifier(value: str) -> str:
+    """A name that becomes part of APIs and labels: ASCII letters, digits and underscores.
+
+    Raises:
+        ValueError: when no such identifier can be made of it.
+    """
+    value = clean_name(value)
+    if not re.match(r"[a-z][a-z0-9_]*$", identifier(value)):
+        raise ValueError(f"{value!r} is no identifier; write ASCII letters such as turn_on_lights, and the words in `description`")
+    return value
+
+
 def identifier(name: str) -> str:
     """The id form of a name: lower case, words joined by `_`; a digest when nothing readable is left."""
     words = re.findall(r"\w+", unicodedata.normalize("NFKC", name).casefold())
@@ -117,7 +130,7 @@ class SituationSpec(Strict):
     description: str = Field(max_length=500)
     """Which requests belong here, one phrase."""
 
-    _name = field_validator("name")(clean_name)
+    _name = field_validator("name")(clean_identifier)
 
 
 class CapabilitySpec(Strict):
@@ -132,7 +145,7 @@ class CapabilitySpec(Strict):
     open: bool = True
     """Can a user start it on any platform? Off for follow-ups such as tracking an order."""
 
-    _name = field_validator("name")(clean_name)
+    _name = field_validator("name")(clean_identifier)
 
 
 class ImportedApi(Strict):
@@ -307,13 +320,13 @@ class Models(Strict):
 class Samples(Strict):
     """How many samples each split holds, exactly."""
 
-    train: int = Field(default=150, ge=1)
+    train: int = Field(default=150, ge=1, le=10_000_000)
     """Training samples of the trained users."""
 
-    test_trained_users: int = Field(default=24, ge=0)
+    test_trained_users: int = Field(default=24, ge=0, le=10_000_000)
     """Held-out samples of the same users."""
 
-    test_untrained_users: int = Field(default=26, ge=0)
+    test_untrained_users: int = Field(default=26, ge=0, le=10_000_000)
     """Samples of users that training never sees."""
 
     @property
@@ -364,7 +377,7 @@ class RunConfig(Strict):
     untrained_users: int = Field(default=2, ge=0)
     """Users kept out of training."""
 
-    layers: list[int] | None = None
+    layers: list[Annotated[int, Field(ge=1, le=200)]] | None = None
     """Branching k_l of the top-down profile assignment; their product must reach `users`. Left out: derived."""
 
     feature_roots: tuple[int, int] = (3, 12)
@@ -427,6 +440,18 @@ class RunConfig(Strict):
 
     limits: Limits = Limits()
     """What does not change the data."""
+
+    @field_validator("now", mode="before")
+    @classmethod
+    def _moment(cls, value: Any) -> Any:
+        """YAML reads an unquoted time as a time."""
+        return value.replace(tzinfo=None).isoformat() if isinstance(value, datetime) else value
+
+    @field_validator("now")
+    @classmethod
+    def _is_a_moment(cls, value: str) -> str:
+        datetime.fromisoformat(value)
+        return value
 
     @field_validator("scenarios", mode="before")
     @classmethod
@@ -621,7 +646,7 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
             raise ConfigError(f"--set {pair!r}: no `=`; write key=value, e.g. --set users=12")
         try:
             found[key.strip()] = yaml.safe_load(text) if len(text) < MAX_FILE_BYTES else text
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, RecursionError):
             found[key.strip()] = text
     return found
 
@@ -674,6 +699,8 @@ def read_yaml(path: Path) -> Any:
         where = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise ConfigError(f"{path}{where}: not YAML: {problem}; correct that line") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: holds a value that is none: {error}; quote it") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply; flatten it") from None
 

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from pipelines import __version__
-from pipelines.config import ROOT, Limits, RunConfig
+from pipelines.config import PRESETS, ROOT, Limits, RunConfig, identifier
 from pipelines.errors import ChecksFailed, ConfigError, Unavailable
 from pipelines.jsonio import canonical, digest, file_digest, pretty, read_lines, write_lines, write_text
 from pipelines.llm import prompts
@@ -66,14 +66,21 @@ LOOP = ("06_queries", "07_solutions", "08_samples")
 
 
 def default_folder(config: RunConfig) -> Path:
-    """`outputs/<preset>-seed<seed>` in the checkout, so that the same command finds its run again.
+    """`outputs/<preset>-seed<seed>` in the checkout, with scenarios and model where they are not the usual ones.
 
+    So the same command finds its run again.
     PTOOL_OUTPUTS names another folder for all runs; an installed package without it writes below the home folder.
     """
     base = os.environ.get("PTOOL_OUTPUTS")
     if not base:
         base = str(ROOT / "outputs") if (ROOT / "pyproject.toml").exists() else str(Path.home() / "ptool-outputs")
-    return Path(base) / f"{config.preset}-seed{config.seed}"
+    named = [config.preset]
+    scenarios = [scenario.id for scenario in config.scenarios]
+    if scenarios != PRESETS[config.preset]["scenarios"]:
+        named.append("+".join(scenarios)[:80])
+    if config.model != "offline":
+        named.append(identifier(config.model))
+    return Path(base) / "-".join([*named, f"seed{config.seed}"])
 
 
 def address_of(config: RunConfig) -> str:
@@ -385,8 +392,8 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _check_path(root: Path) -> None:
     name = root.name
-    if len(name) > 200 or "\0" in str(root) or any(ord(c) < 32 for c in str(root)):
-        raise ConfigError(f"--out {str(root)[:80]!r}: not a folder name; write up to 200 plain characters")
+    if not name.strip() or ".." in root.parts or len(name) > 200 or "\0" in str(root) or any(ord(c) < 32 for c in str(root)):
+        raise ConfigError(f"--out {str(root)[:80]!r}: not a folder name; write up to 200 plain characters, without `..`")
 
 
 def _short(value: Any) -> str:

@@ -112,10 +112,10 @@ def say_date(rng: random.Random, day: date, today: date) -> str:
         forms = ["today"]
     elif ahead == 1:
         forms = ["tomorrow", "tomorrow", *forms]
-    elif ahead <= 7:
+    elif ahead <= 6:  # the same weekday a week from now could be taken for today
         forms += [weekday] * 2
-    elif normal.find_dates(f"next {weekday}", today)[0].value == day:
-        forms += [f"next {weekday}"] * 2
+        if normal.find_dates(f"next {weekday}", today)[0].value == day:  # where both readings of "next" agree
+            forms.append(f"next {weekday}")
     return rng.choice(forms)
 
 
