@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     server.add_argument("--port", type=port_number, default=8399)
     server.add_argument("--host", default="127.0.0.1")
     server.add_argument("--seed", type=int, default=0)
-    server.add_argument("--latency-ms", type=share_or_more, default=0)
+    server.add_argument("--latency-ms", type=milliseconds, default=0)
     server.add_argument("--fault-429", type=float, default=0, metavar="SHARE")
     server.add_argument("--fault-500", type=float, default=0, metavar="SHARE")
     server.add_argument("--malformed", type=float, default=0, metavar="SHARE")
@@ -120,13 +120,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def whole_number(text: str) -> int:
+    """0 or more; argparse names this function when the text is not."""
     value = int(text)
     if value < 0:
         raise ValueError(text)
     return value
 
 
-def share_or_more(text: str) -> float:
+def milliseconds(text: str) -> float:
+    """0 or more."""
     value = float(text)
     if not 0 <= value < 1e9:
         raise ValueError(text)
@@ -134,6 +136,7 @@ def share_or_more(text: str) -> float:
 
 
 def port_number(text: str) -> int:
+    """0 to 65,535."""
     value = whole_number(text)
     if value > 65_535:
         raise ValueError(text)

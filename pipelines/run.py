@@ -74,7 +74,7 @@ def default_folder(config: RunConfig) -> Path:
     base = os.environ.get("PTOOL_OUTPUTS")
     if not base:
         base = str(ROOT / "outputs") if (ROOT / "pyproject.toml").exists() else str(Path.home() / "ptool-outputs")
-    named = [config.preset]
+    named: list[str] = [config.preset]
     scenarios = [scenario.id for scenario in config.scenarios]
     if scenarios != PRESETS[config.preset]["scenarios"]:
         named.append("+".join(scenarios)[:80])
