@@ -66,8 +66,10 @@ def _with_model(settings: RunConfig, work: Callable[[Context, Path], Coroutine[A
 
 
 def scale(users: int) -> None:
-    """One size: shopping with three platforms, 20 to 30 events a user."""
-    settings, _ = config.load("tiny", None, {"users": users, "platforms_per_scenario": 3, "events": [20, 30], "judge": False})
+    """One size: shopping with three platforms and three contexts, 10 to 14 events a user, so that 10,000 users take minutes."""
+    settings, _ = config.load(
+        "tiny", None, {"users": users, "platforms_per_scenario": 3, "contexts_per_scenario": 3, "events": [10, 14], "judge": False}
+    )
 
     async def work(ctx: Context, folder: Path) -> None:
         started = time.perf_counter()

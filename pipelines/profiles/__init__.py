@@ -16,7 +16,7 @@ from pipelines.llm import prompts
 from pipelines.llm.schemas import first_error
 from pipelines.profiles.diversity import figures, no_twins, spread
 from pipelines.profiles.plausible import first_contradiction
-from pipelines.profiles.preferences import Chooser, Person
+from pipelines.profiles.preferences import LEFT_OUT, Chooser, Person
 from pipelines.records import API, FeatureNode, Profile, Rejection, Scenario
 from pipelines.replies import BranchReply
 from pipelines.stage import Context, StageResult, check_yield, gather
@@ -91,11 +91,14 @@ async def stream_profiles(
     chooser = Chooser(ctx, scenarios, result.rejected)
     numbered = [Person(f"u{n:04d}", people[index], tuple(branches(index, layers))) for n, index in enumerate(chosen, start=1)]
     window: list[Person] = []
+    kept = 0
     for _, family in groupby(numbered, key=lambda person: person.path[:-1]):
         window.extend(family)
         if len(window) >= WINDOW or window[-1] is numbered[-1]:
             wishes = await chooser.choose(window)
-            for person in window:
+            kept += len(wishes)
+            check_yield("profiles", kept, result.rejected, ctx.config.max_rejected, unit={LEFT_OUT})
+            for person in [person for person in window if person.id in wishes]:
                 yield Profile(
                     id=person.id, basic=person.basic, preferences=wishes[person.id], timezone=str(person.basic.get("time_zone", "UTC")),
                     language=ctx.config.language, path=list(person.path),

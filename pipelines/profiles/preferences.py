@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from pipelines.errors import ChecksFailed, ReplyError
+from pipelines.errors import ReplyError
 from pipelines.llm import prompts
 from pipelines.llm.prompts import Block, block
 from pipelines.records import Preference, Rejection, Scenario
@@ -18,6 +18,8 @@ from pipelines.views import market_view
 from pipelines.world import margin, ranking, weights_of
 
 ATTEMPTS = 10
+LEFT_OUT = "no_usable_preferences"
+"""Reason for which a whole user is dropped."""
 SHARE = (0.15, 0.60)
 """Each platform of three is the favourite in at least and at most so many of all (user, context) pairs."""
 ENOUGH_PAIRS = 40
@@ -50,8 +52,7 @@ class Chooser:
     async def choose(self, people: Sequence[Person]) -> dict[str, list[Preference]]:
         """User -> preferences of all scenarios, one call per scenario and family of siblings.
 
-        Raises:
-            ChecksFailed: when some user gets no usable preferences in `ATTEMPTS` attempts.
+        A user who gets no usable preferences somewhere in `ATTEMPTS` attempts is left out, and counted.
         """
         families: dict[tuple[int, ...], list[Person]] = {}
         for person in people:
@@ -65,10 +66,11 @@ class Chooser:
 
         for (_, scenario), found in zip(jobs, await gather(jobs, ask), strict=True):
             wishes.update({(user, scenario.id): preferences for user, preferences in found.items()})
+        able = [person for person in people if all((person.id, scenario.id) in wishes for scenario in self.scenarios)]
         for scenario in self.scenarios:
-            await self._balance(people, scenario, markets[scenario.id], wishes)
+            await self._balance(able, scenario, markets[scenario.id], wishes)
         self.rejected.sort(key=lambda r: r.subject)
-        return {person.id: [p for scenario in self.scenarios for p in wishes[person.id, scenario.id]] for person in people}
+        return {person.id: [p for scenario in self.scenarios for p in wishes[person.id, scenario.id]] for person in able}
 
     async def _balance(
         self, people: Sequence[Person], scenario: Scenario, market: Block, wishes: dict[tuple[str, str], list[Preference]]
@@ -90,18 +92,22 @@ class Chooser:
             by_excess = sorted(people, key=lambda p: (-chosen[p.id][many], p.id))
             again = by_excess[: max(1, len(people) // 4)]
             lean = leading_traits(scenario, few)
-            found = await self._prefer(again, scenario, market, lean, 100 * round_number)
+            found = await self._prefer(again, scenario, market, lean, 100 * round_number, keep=True)
             self.redrawn += len(again)
-            for person in again:
+            for person in [person for person in again if person.id in found]:
                 total -= chosen[person.id]
                 wishes[person.id, scenario.id] = found[person.id]
                 total += favourites(found[person.id], scenario)
         self.shares[scenario.id] = total
 
     async def _prefer(
-        self, family: Sequence[Person], scenario: Scenario, market: Block, lean: Sequence[str], offset: int
+        self, family: Sequence[Person], scenario: Scenario, market: Block, lean: Sequence[str], offset: int, keep: bool = False
     ) -> dict[str, list[Preference]]:
-        """One call for siblings, repeated for those whose reply cannot be used."""
+        """One call for siblings, repeated for those whose reply cannot be used.
+
+        Args:
+            keep: They have preferences already: one who gets no others is not left out.
+        """
         waiting = {person.id: person.basic for person in family}
         found: dict[str, list[Preference]] = {}
         for attempt in range(ATTEMPTS):
@@ -131,11 +137,10 @@ class Chooser:
                     self.rejected.append(Rejection(stage="profiles", subject=who, reason=problem[0], detail=problem[1]))
             if not waiting:
                 return found
-        raise ChecksFailed(
-            f"profiles: no usable preferences for {', '.join(list(waiting)[:5])} in {scenario.name} after {ATTEMPTS} attempts; "
-            "see rejected/04_profiles.jsonl",
-            self.rejected,
-        )
+        for user in () if keep else waiting:
+            detail = f"no usable preferences in {scenario.name} after {ATTEMPTS} attempts; the user is left out"
+            self.rejected.append(Rejection(stage="profiles", subject=user, reason=LEFT_OUT, detail=detail))
+        return found
 
     def figures(self) -> dict[str, float | str]:
         """Shares per scenario for the manifest."""

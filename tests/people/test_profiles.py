@@ -147,6 +147,31 @@ def test_a_model_that_favours_one_platform_is_asked_again_with_traits_to_lean_on
     assert total == chooser.shares["shopping"]
 
 
+def test_a_user_who_never_gets_usable_preferences_is_left_out_and_counted(varied: Made):
+    scenario = varied.people.world.scenario["shopping"]
+    rankings = {p.id: taste(scenario, p.id) for p in scenario.platforms[:2]}
+    first, second = rankings
+
+    def prefer(values: dict[str, Any]) -> dict[str, Any]:
+        def wishes(user: str) -> list[dict[str, Any]]:
+            chosen = [second if i == 0 and user != "u0002" else first for i in range(len(scenario.contexts))]
+            told = "likes what it likes, as people do"
+            return [
+                {"context": c.name, "priorities": rankings[p][c.name], "words": told}
+                for c, p in zip(scenario.contexts, chosen, strict=True)
+            ]
+
+        return {"people": [{"user": p["user"], "contexts": wishes(p["user"])} for p in values["people"]]}
+
+    people = [Person(f"u{i:04d}", person.basic, (0, 0, i)) for i, person in enumerate(lines(varied.people.profiles), start=1)]
+    chooser = Chooser(context(Scripted(profiles__prefer=prefer)), [scenario], [])
+    wishes = asyncio.run(chooser.choose(people))
+
+    assert set(wishes) == {"u0001", "u0003", "u0004"}
+    assert [r.subject for r in chooser.rejected if r.reason == "no_usable_preferences"] == ["u0002"]
+    assert sum(r.reason == "choice_never_varies" for r in chooser.rejected) == 10
+
+
 def test_one_favourite_everywhere_is_refused(varied: Made):
     scenario = varied.people.world.scenario["shopping"]
     same = taste(scenario, scenario.platforms[0].id)
