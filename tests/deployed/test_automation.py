@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -53,11 +55,13 @@ def test_a_run_with_a_low_yield_is_told_by_the_automation_of_the_docs(server: Pr
     def tell() -> bool:
         event = {
             "event": "ptool.dataset.low-yield",
-            "occurred": "2026-01-01T00:00:00Z",
+            "occurred": datetime.now(UTC).isoformat(),
             "resource": {"prefect.resource.id": "ptool.dataset.here"},
             "payload": {"folder": "/runs/here", "samples": 3, "yield": 0.12},
         }
-        server.post("/events", [event])
+        answer = server.post("/events", [event])
+        assert answer is None, answer
+        time.sleep(1)
         return bool(received)
 
     wait_until(tell, "the notification")
