@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import io
 import json
 import os
@@ -112,6 +113,8 @@ def _parser() -> argparse.ArgumentParser:
     estimate.add_argument("--out", type=Path, metavar="DIR", help="keep the pilot's run folder here")
     estimate.add_argument("--json", action="store_true")
     estimate.set_defaults(run=_estimate)
+    for module in ("pipelines.audit.commands", "pipelines.review", "pipelines.twins"):
+        importlib.import_module(module).add_commands(commands)
 
     doctor = commands.add_parser("doctor", help="what would be called, and is it there")
     _config_options(doctor)

@@ -334,10 +334,61 @@ class Samples(Strict):
     test_untrained_users: int = Field(default=26, ge=0, le=10_000_000)
     """Samples of users that training never sees."""
 
+    test_new_platforms: int = Field(default=0, ge=0)
+    """Samples whose gold platform is gold in no other split; one platform per scenario is held out."""
+
+    test_new_apis: int = Field(default=0, ge=0)
+    """Samples that call an API which no other split calls; some capabilities' APIs are held out."""
+
+    test_new_scenarios: int = Field(default=0, ge=0)
+    """Samples of a scenario that no other split has; one scenario is held out."""
+
     @property
     def total(self) -> int:
         """Samples in all splits together."""
-        return self.train + self.test_trained_users + self.test_untrained_users
+        return (
+            self.train + self.test_trained_users + self.test_untrained_users
+            + self.test_new_platforms + self.test_new_apis + self.test_new_scenarios
+        )  # fmt: skip
+
+
+class Shares(Strict):
+    """Shares of the slots that are drawn as something special.
+
+    Left out: the usual share wherever the structure supports it, and what it does not support is told in the
+    coverage table. Given: must be met, else the run ends incomplete.
+    """
+
+    override: float | None = Field(default=None, ge=0, le=1)
+    """The query states a value that differs from the profile's. Usually 0.08."""
+
+    profile_irrelevant: float | None = Field(default=None, ge=0, le=1)
+    """The query names the platform and states every argument. Usually 0.05."""
+
+    no_tool: float | None = Field(default=None, ge=0, le=1)
+    """Nothing fits. Usually 0.04."""
+
+    ask: float | None = Field(default=None, ge=0, le=1)
+    """Neither history nor profile settles it. Usually 0.05."""
+
+    history: float | None = Field(default=None, ge=0, le=1)
+    """An argument is "as last time". Usually 0.06."""
+
+    two_calls: float | None = Field(default=None, ge=0, le=1)
+    """Usually 0.1."""
+
+    three_calls: float | None = Field(default=None, ge=0, le=1)
+    """Usually 0.04."""
+
+    four_calls: float | None = Field(default=None, ge=0, le=1)
+    """Usually 0.02."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Shares:
+        total = sum(value or 0 for value in self.model_dump().values())
+        if total > 1:
+            raise ValueError(f"sum to {total:g}; write shares that sum to at most 1")
+        return self
 
 
 class RunConfig(Strict):
@@ -439,6 +490,21 @@ class RunConfig(Strict):
 
     judge: bool = True
     """Ask a judge about every sample that passed the rules."""
+
+    judge_votes: int = Field(default=1, ge=1, le=9)
+    """Votes per judging model; more than half of all votes must pass."""
+
+    judge_models: list[str] = []
+    """Models that judge, by name; left out: the run's model."""
+
+    needed: bool = False
+    """Gate: a solver without the profile, or with another user's, must fail, and one with everything must pass."""
+
+    shares: Shares = Shares()
+    """Controls, several calls and values from the history."""
+
+    query_only_bound: float = Field(default=0.1, ge=0, le=1)
+    """The audit fails when the query text alone tells the gold platform better than the prior by more than this."""
 
     now: str = Field(default="2026-03-02T09:00:00", pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$")
     """The day the queries are asked, local time."""

@@ -89,7 +89,7 @@ def ptbench(sample: Sample, people: Population, access: ProfileAccess = "structu
         "platforms": [{key: value for key, value in p.items() if key != "apis"} for p in platforms],
         "tools": {p["name"]: p["apis"] for p in platforms},
         "query": sample.query,
-        "answer": [world.platform[sample.platform].name, calls],
+        "answer": [world.platform[sample.platform].name if sample.platform else "", calls],
         "query_params": query_params,
         "profile_params": [name for name in profile_params if name not in query_params],
     }

@@ -1,29 +1,20 @@
-"""Stage 6: what to ask is drawn first, then the user agent words it."""
+"""Stage 6: what to ask is drawn first (`plans`), then the user agent words it."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import JsonValue
-
 from pipelines.errors import ReplyError
-from pipelines.histories.plan import at_hour, local_now
 from pipelines.identify import posterior
 from pipelines.llm import prompts
 from pipelines.llm.prompts import Block, block
-from pipelines.llm.schemas import first_error
-from pipelines.records import API, History, PlannedArgument, Platform, Profile, Query, Rejection, SampleKind, Scenario, Slot, Utility
+from pipelines.records import API, History, PlannedArgument, PlannedCall, Platform, Profile, Query, Rejection, Scenario, Slot, Utility
 from pipelines.replies import QueriesReply
 from pipelines.stage import Context, StageResult, gather
 from pipelines.verify import leaks
-from pipelines.world import Leaf, World, margin, preference_of, statable
-
-DRAWS = 25
-"""So many draws find a slot that the structure allows, or the round goes without it."""
+from pipelines.world import World, margin, preference_of
 
 
 @dataclass(frozen=True)
@@ -42,6 +33,10 @@ class Cell:
     person: Block
     seen: Block
     """What a solver sees of the user."""
+    stranger: tuple[Block, Block] | None = None
+    """Person and history of another user, for the gate `needed`."""
+    memo: dict[tuple[str, str, float], Choice | None] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What `choice` found: it is asked for the same again and again."""
 
     @property
     def key(self) -> str:
@@ -66,6 +61,13 @@ class Choice:
 
 def choice(cell: Cell, context: str, capability: str, min_margin: float) -> Choice | None:
     """Utilities, margin, posterior and flips for one context and capability; None without a preference or a platform."""
+    key = (context, capability, min_margin)
+    if key not in cell.memo:
+        cell.memo[key] = _choice(cell, context, capability, min_margin)
+    return cell.memo[key]
+
+
+def _choice(cell: Cell, context: str, capability: str, min_margin: float) -> Choice | None:
     preference = preference_of(cell.profile, cell.scenario.id, context)
     if preference is None:
         return None
@@ -91,87 +93,6 @@ def slot_is_fair(found: Choice, min_margin: float, min_posterior: float) -> tupl
     if likeliest != found.gold or found.posterior[found.gold] < min_posterior:
         return "not_identifiable", f"history gives {found.gold} only {found.posterior[found.gold]}"
     return None
-
-
-def draw_slot(ctx: Context, cell: Cell, number: int, attempt: int) -> tuple[Slot | None, list[Rejection]]:
-    """Draw one slot: context, capability, kind and the source of every argument.
-
-    Contexts rotate, so that a user's samples flip the platform; a draw that the structure does not support is
-    a rejection and is drawn again.
-    """
-    config = ctx.config
-    slot_id = f"{cell.key}.{number:03d}"
-    rng = config.rng("slot", slot_id, attempt)
-    rejected: list[Rejection] = []
-    contexts = [c.name for c in cell.scenario.contexts]
-    capabilities = [c.name for c in cell.scenario.capabilities if c.open] or [c.name for c in cell.scenario.capabilities]
-    for draw in range(DRAWS):
-        context = contexts[(number + attempt + draw) % len(contexts)]
-        capability = rng.choice(capabilities)
-        found = choice(cell, context, capability, config.min_margin)
-        problem: tuple[str, str] = ("no_preference", context)
-        unfair = slot_is_fair(found, config.min_margin, config.min_posterior) if found is not None else None
-        if unfair is not None:
-            problem = unfair
-        elif found is not None:
-            api = next(a for a in cell.world.serving[cell.scenario.id, capability] if a.platform == found.gold)
-            planned = plan_arguments(rng, cell, api, rng.random() < config.profile_share)
-            if planned is None:
-                problem = ("not_statable", f"{api.name} requires an argument that no sentence can state")
-            else:
-                kinds: list[SampleKind] = []
-                if found.flips_with:
-                    kinds.append("tool_preference")
-                if any(a.source == "profile" for a in planned):
-                    kinds.append("profile_dependent")
-                if kinds:
-                    return _slot(ctx, cell, slot_id, attempt, context, capability, api, kinds, planned, rng), rejected
-                problem = ("no_kind", f"{capability} in {context} neither flips the platform nor needs the profile")
-        rejected.append(Rejection(stage="queries", subject=f"{slot_id}-{attempt}", reason=problem[0], detail=problem[1]))
-    return None, rejected
-
-
-def plan_arguments(rng: random.Random, cell: Cell, api: API, want_profile: bool) -> list[PlannedArgument] | None:
-    """Fix the source of every argument: the profile fills required ones only, the query the rest.
-
-    An optional argument that the query does not state is left out; so a solver need not guess whether a
-    fact of the profile was meant.
-    """
-    planned: list[PlannedArgument] = []
-    optional: list[Leaf] = []
-    for leaf in cell.world.leaves_of[api.id]:
-        if not leaf.required:
-            if statable(leaf.schema):
-                optional.append(leaf)
-            continue
-        feature = cell.world.profile_feature(api, leaf.path)
-        if want_profile and feature in cell.profile.basic and _fits(leaf, cell.profile.basic[feature]):
-            planned.append(PlannedArgument(path=leaf.path, source="profile", feature=feature))
-        elif statable(leaf.schema):
-            planned.append(PlannedArgument(path=leaf.path, source="query"))
-        else:
-            return None
-    for leaf in optional:
-        if rng.random() < 0.35 and len(planned) < 5:
-            planned.append(PlannedArgument(path=leaf.path, source="query"))
-    return planned
-
-
-def _fits(leaf: Leaf, value: JsonValue) -> bool:
-    return first_error(leaf.schema, value) is None
-
-
-def _slot(
-    ctx: Context, cell: Cell, slot_id: str, attempt: int, context: str, capability: str, api: API,
-    kinds: list[SampleKind], planned: list[PlannedArgument], rng: random.Random,
-) -> Slot:  # fmt: skip
-    now = local_now(ctx.config.now, cell.profile.timezone)
-    hours = next(c.hours for c in cell.scenario.contexts if c.name == context)
-    asked = at_hour(rng, now + timedelta(days=rng.randint(0, 6)), hours)
-    return Slot(
-        id=slot_id, user=cell.profile.id, scenario=cell.scenario.id, context=context, capability=capability, attempt=attempt,
-        kinds=kinds, platform=api.platform, api=api.name, arguments=planned, time=asked.isoformat(),
-    )  # fmt: skip
 
 
 async def write_queries(ctx: Context, cell: Cell, slots: Sequence[Slot]) -> StageResult[Query]:
@@ -224,10 +145,9 @@ async def _write_batch(ctx: Context, cell: Cell, batch: Sequence[Slot]) -> Stage
 
 def query_is_clean(text: str, slot: Slot, cell: Cell) -> tuple[str, str] | None:
     """The rules on a query's words: nothing, or (rule, detail)."""
-    told = [a.feature for a in slot.arguments if a.source == "profile" and a.feature]
     for rule, detail in (
-        ("platform_named", leaks.platform_not_named(text, cell.scenario.platforms)),
-        ("profile_told", leaks.profile_not_told(text, cell.profile, told)),
+        ("platform_named", leaks.platform_named_as_planned(text, cell.scenario.platforms, named_platform(slot))),
+        ("profile_told", leaks.profile_not_told(text, cell.profile, told_by_profile(slot))),
         ("preference_stated", leaks.preference_not_stated(text, cell.profile, cell.scenario)),
         ("wrong_language", leaks.language_is(text, cell.profile.language)),
     ):
@@ -236,25 +156,61 @@ def query_is_clean(text: str, slot: Slot, cell: Cell) -> tuple[str, str] | None:
     return None
 
 
+def named_platform(slot: Slot) -> str | None:
+    """The one platform that the query has to name, or None: it may name none."""
+    return slot.platform if slot.control == "profile_irrelevant" else None
+
+
+def told_by_profile(slot: Slot) -> list[str]:
+    """The basic features that the profile is to tell, so that the query must not."""
+    return [a.feature for call in (PlannedCall(capability="", api="", arguments=slot.arguments), *slot.then) for a in call.arguments
+            if a.source == "profile" and a.feature]  # fmt: skip
+
+
 def _asked(cell: Cell, slot: Slot) -> dict[str, Any]:
-    """A slot as the user agent sees it: what to state and what to leave out, no platform, no API."""
-    api = cell.world.api[slot.platform, slot.api]
-    by_path = {leaf.path: leaf for leaf in cell.world.leaves_of[api.id]}
-    capability = next(c for c in cell.scenario.capabilities if c.name == slot.capability)
-    return {
+    """A slot as the user agent sees it: what to state and what to leave out; no gold platform, no API."""
+    asked: dict[str, Any] = {
         "slot": slot.id,
         "attempt": slot.attempt,
         "asked_at": slot.time,
         "context": slot.context,
-        "capability": slot.capability,
-        "wants": capability.description,
-        "state": [
-            {"name": a.path, "description": by_path[a.path].description, "schema": by_path[a.path].schema}
-            for a in slot.arguments
-            if a.source == "query"
-        ],
-        "leave_out": [by_path[a.path].description for a in slot.arguments if a.source == "profile"],
+        "tone": slot.style.tone,
+        "length": slot.style.length,
     }
+    if slot.control == "no_tool":
+        return {**asked, "capability": slot.capability, "wants": slot.wants, "state": [], "leave_out": []}
+    platform = slot.platform or next(u.platform for u in _ranked(cell, slot) if (u.platform, slot.api) in cell.world.api)
+    asked |= _part(cell, cell.world.api[platform, slot.api], slot.arguments, slot.missing)
+    if slot.then:
+        asked["then"] = [_part(cell, cell.world.api[platform, call.api], call.arguments, []) for call in slot.then]
+    if named_platform(slot):
+        asked["name_platform"] = cell.world.platform[platform].name
+    return asked
+
+
+def _ranked(cell: Cell, slot: Slot) -> list[Utility]:
+    preference = preference_of(cell.profile, cell.scenario.id, slot.context)
+    return cell.world.gold(preference, slot.capability) if preference is not None else []
+
+
+def _part(cell: Cell, api: API, arguments: Sequence[PlannedArgument], missing: Sequence[str]) -> dict[str, Any]:
+    leaf_of = {leaf.path: leaf for leaf in cell.world.leaves_of[api.id]}
+    capability = next(c for c in cell.scenario.capabilities if c.name == api.capability)
+
+    def told(source: str) -> list[PlannedArgument]:
+        return [a for a in arguments if a.source == source]
+
+    part: dict[str, Any] = {
+        "capability": api.capability,
+        "wants": capability.description,
+        "state": [{"name": a.path, "description": leaf_of[a.path].description, "schema": leaf_of[a.path].schema} for a in told("query")],
+        "leave_out": [leaf_of[a.path].description for a in told("profile")],
+    }
+    if told("history"):
+        part["as_last_time"] = [leaf_of[a.path].description for a in told("history")]
+    if missing and missing != ["platform"]:
+        part["keep_open"] = [leaf_of[path].description for path in missing]
+    return part
 
 
 def _rejection(slot: Slot, reason: str, detail: str, text: str | None = None) -> Rejection:

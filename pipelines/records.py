@@ -17,6 +17,8 @@ SampleKind = Literal["tool_preference", "profile_dependent"]
 Occasion = Literal["usual", "one_off", "distractor"]
 HistoryMode = Literal["preferred_only", "rated", "chronological"]
 ProfileAccess = Literal["structured", "events_only", "raw_log"]
+Control = Literal["profile_irrelevant", "override", "no_tool", "ask"]
+Act = Literal["call", "ask", "none"]
 SplitName = Literal[
     "train",
     "test_trained_users",
@@ -308,10 +310,31 @@ class PlannedArgument(Record):
     """Dotted path inside the API's arguments."""
 
     source: SourceKind
-    """`query`: the text must state it; `profile`: the text must not, the profile does."""
+    """`query`: the text must state it; `profile`: the text must not, the profile does; `history`: the text says
+    "as last time", an event holds it."""
 
     feature: str | None = None
-    """The basic feature that fills it, when the source is the profile."""
+    """Source profile: the basic feature that fills it. Source query: the basic feature that it overrides."""
+
+    event: str | None = None
+    """Source history: id of the event that is "last time"."""
+
+
+class PlannedCall(Record):
+    """A call after the first, on the same platform."""
+
+    capability: str
+    api: str
+    """API name on the gold platform."""
+
+    arguments: list[PlannedArgument]
+
+
+class Style(Record):
+    """How the query is to be worded; drawn by quota, shown to the user agent."""
+
+    tone: Literal["plain", "friendly", "chatty", "polite"] = "plain"
+    length: Literal["short", "medium", "long"] = "medium"
 
 
 class Slot(Record):
@@ -329,15 +352,46 @@ class Slot(Record):
     """1 for the first draw; a rejected slot is drawn again."""
 
     kinds: list[SampleKind]
+    """Empty for the controls `profile_irrelevant`, `no_tool` and `ask`."""
+
     platform: str
-    """Gold platform id: the argmax of the user's utility in this context."""
+    """Gold platform id: the argmax of the user's utility in this context; the platform that the query names for the
+    control `profile_irrelevant`; empty when nothing is to be called."""
 
     api: str
-    """Gold API name."""
+    """Gold API name of the first call; empty for the control `no_tool`."""
 
     arguments: list[PlannedArgument]
+    """Of the first call."""
+
     time: str
     """When the user asks, ISO 8601 with offset; relative dates count from here."""
+
+    control: Control | None = None
+    """A control instead of, or besides (`override`), the two kinds."""
+
+    then: list[PlannedCall] = []
+    """The calls after the first, at most three."""
+
+    missing: list[str] = []
+    """Control `ask`: required arguments of the first call that neither query, profile nor history gives."""
+
+    wants: str = ""
+    """Control `no_tool`: what is asked for, in words; no platform has a capability for it."""
+
+    style: Style = Style()
+
+    @property
+    def act(self) -> Act:
+        """What the right answer does."""
+        return {"ask": "ask", "no_tool": "none"}.get(self.control or "", "call")  # type: ignore[return-value]
+
+    @property
+    def planned(self) -> list[PlannedCall]:
+        """All calls of the right answer, in order; empty when nothing is to be called."""
+        if self.act != "call":
+            return []
+        return [PlannedCall(capability=self.capability, api=self.api, arguments=self.arguments), *self.then]
 
 
 class Query(Record):
@@ -381,10 +435,19 @@ class Solution(Record):
     """The query's id."""
 
     platform: str
-    """Platform id, chosen by the model from the preferences in words."""
+    """Platform id, chosen by the model from the preferences in words; empty when it calls nothing."""
 
     calls: list[ToolCall]
     prompt: str
+
+    act: Act = "call"
+    """`ask`: it asks the user first; `none`: no tool fits."""
+
+    missing: list[str] = []
+    """Act `ask`: what it asks for: `platform`, or names of parameters."""
+
+    question: str = ""
+    """Act `ask`: its question in words."""
 
 
 class Utility(Record):
@@ -413,6 +476,14 @@ class Evidence(Record):
     """Contexts in which the same user's gold platform for this capability is another one."""
 
 
+class Vote(Record):
+    """One verdict of one judge."""
+
+    model: str
+    verdict: Literal["pass", "fail", "unparsed"]
+    reason: str
+
+
 class Verification(Record):
     """What checked the sample."""
 
@@ -420,7 +491,16 @@ class Verification(Record):
     """Names of the rules that passed; a sample that fails one is a rejection, not a sample."""
 
     judge: Literal["pass", "fail", "unparsed", "none"]
+    """The verdict of the majority."""
+
     judge_reason: str
+    """The reason of the first vote with that verdict."""
+
+    votes: list[Vote] = []
+    """All votes, disagreement included; empty without a judge."""
+
+    needed: dict[str, Literal["fails", "passes"]] = {}
+    """The `needed` gate where it ran: what a solver did `without_profile`, with a `shuffled_profile`, with `everything`."""
 
 
 class Sample(Record):
@@ -444,9 +524,35 @@ class Sample(Record):
     accepted: list[dict[str, list[JsonValue]]]
     """Per call: dotted path -> values that count as right; the gold value is the first."""
 
+    why: list[dict[str, list[str]]] = []
+    """Per call: dotted path -> for each accepted value the rule that accepts it (`gold`, `whole_number`, `letter_case`, ...)."""
+
+    optional: list[dict[str, JsonValue]] = []
+    """Per call: dotted path -> the schema's default: the argument may be left out, or given with exactly this value."""
+
+    act: Act = "call"
+    """What is right: `call` the calls; `ask` the user first (`calls` is empty, `missing` says for what); `none`: no tool
+    fits (`calls` is empty)."""
+
+    control: Control | None = None
+    """`profile_irrelevant`: the query names the platform and states every argument, whoever asks; `override`: the query states
+    a value that differs from the profile's; `no_tool`; `ask`. Null for the two kinds alone."""
+
+    missing: list[str] = []
+    """Act `ask`: the required parameters (of the sibling APIs, `<API id>#<path>`) to ask for, or `platform`."""
+
+    overrides: dict[str, str] = {}
+    """Control `override`: `<call index>.<dotted path>` -> the basic feature whose value must not be used."""
+
+    style: Style = Style()
+    """How the query was to be worded."""
+
     evidence: Evidence
     verification: Verification
     split: SplitName | None = None
+    canary: str = ""
+    """In test splits: a string that training data must not hold."""
+
     prompts: list[str]
     """Prompt references of the query and of the solution."""
 

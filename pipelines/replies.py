@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from pipelines.records import FeatureKind, SourceKind
+from pipelines.records import Act, FeatureKind, SourceKind
 
 SNAKE = r"^[a-z][a-z0-9_]{0,63}$"
 
@@ -232,9 +232,26 @@ class CallReply(Reply):
 class SolutionReply(Reply):
     """Answer to `solutions.solve`."""
 
-    platform: str
-    """Name of the platform."""
-    calls: list[CallReply] = Field(min_length=1, max_length=8)
+    act: Act = "call"
+    """`call`: make the calls; `ask`: ask the user first; `none`: no tool fits."""
+    platform: str = ""
+    """Name of the platform; empty unless you call."""
+    calls: list[CallReply] = Field(default=[], max_length=8)
+    """In order; empty unless you call."""
+    missing: list[str] = Field(default=[], max_length=8)
+    """Act `ask`: `platform`, or `<platform name>#<tool name>#<path>` of the parameter that nothing tells."""
+    question: str = Field(default="", max_length=1000)
+    """Act `ask`: the question to the user."""
+
+    @model_validator(mode="after")
+    def _fits_its_act(self) -> SolutionReply:
+        if self.act == "call" and not self.calls:
+            raise ValueError("act is call, so calls must hold at least one call")
+        if self.act != "call" and self.calls:
+            raise ValueError(f"act is {self.act}, so calls must be empty")
+        if self.act == "ask" and not self.missing:
+            raise ValueError("act is ask, so missing must say for what")
+        return self
 
 
 class JudgeReply(Reply):

@@ -103,6 +103,7 @@ class Run:
         self._lock: int | None = None
         self._ledger: Ledger | None = None
         self._llm: LLM | None = None
+        self._judges: tuple[LLM, ...] = ()
 
     @classmethod
     def check(cls, root: Path, config: RunConfig) -> None:
@@ -153,6 +154,7 @@ class Run:
             write_text(root / "ledger.url", [f"{run._ledger.address}\n"])
         run._ledger.begin_session()
         run._llm = llm(run._ledger) if llm is not None else LLM(config.model, config.seed, run._ledger, config.limits, models=config.models)
+        run._judges = tuple(LLM(model, config.seed, run._ledger, config.limits) for model in config.judge_models)
         return run
 
     @classmethod
@@ -216,12 +218,13 @@ class Run:
     @property
     def context(self) -> Context:
         """What stages get."""
-        return Context(self.config, self.llm)
+        return Context(self.config, self.llm, self._judges)
 
     async def close(self) -> None:
         """Close connections and the ledger, release the lock."""
-        if self._llm is not None:
-            await self._llm.close()
+        for llm in (self._llm, *self._judges):
+            if llm is not None:
+                await llm.close()
         if self._ledger is not None:
             self._ledger.close()
         if self._lock is not None:

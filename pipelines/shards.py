@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from pipelines.jsonio import read_lines, write_lines, write_text
 from pipelines.loop import Population, fill_cells
 from pipelines.records import Query, Record, Rejection, Sample, Solution
 from pipelines.run import LOOP, STAGES, Run
-from pipelines.splits import Quotas, plan_quotas
+from pipelines.splits import Quotas, balance, plan_quotas
 
 Kind = TypeVar("Kind", bound=Record)
 _REJECTED = {"06_queries": "queries", "07_solutions": "solutions", "08_samples": "verify"}
@@ -27,8 +28,11 @@ class Shard:
 
 def plan(run: Run, population: Population, apart: frozenset[str] | None = None) -> tuple[Quotas, list[Shard]]:
     """Quotas of all cells, and the cells in shards of whole users; `apart` are the untrained users where that is settled."""
-    cells = list(population.open_cells(run.context))
-    quotas = plan_quotas(run.config, list(population.profiles), cells, apart)
+    golds = population.golds(run.context)
+    cells = list(golds)
+    platforms = {cell: frozenset(found.values()) for cell, found in golds.items()}
+    quotas = plan_quotas(run.config, list(population.profiles), platforms, population.world, apart)
+    quotas = replace(quotas, contexts=balance(golds))
     users = list(dict.fromkeys(user for user, _ in cells))
     size = run.config.limits.shard_users
     shards = []
@@ -45,7 +49,8 @@ async def fill(run: Run, population: Population, quotas: Quotas, shard: Shard, k
     mark = f"{key} {shard.cells}"
     if done.exists() and done.read_text(encoding="utf-8") == mark:
         return folder
-    results = await fill_cells(run.context, population, quotas, shard.cells)
+    people = replace(population, strangers=run.config.needed)
+    results = await fill_cells(run.context, people, quotas, shard.cells)
     made: dict[str, list[Record]] = {
         "06_queries": [record for result in results for record in result.queries],
         "07_solutions": [record for result in results for record in result.solutions],
@@ -55,8 +60,8 @@ async def fill(run: Run, population: Population, quotas: Quotas, shard: Shard, k
         write_lines(folder / f"{name}.jsonl", made[name])
         lost = [r for result in results for r in result.rejected if r.stage == _REJECTED[name]]
         write_lines(folder / f"{name}.rejected.jsonl", lost)
-    short = {result.key: result.short for result in results if result.short}
-    write_lines(folder / "short.jsonl", [{"cell": cell, "short": count} for cell, count in short.items()])
+    short = [{"cell": r.key, "short": r.short, "empty": dict(sorted(r.empty.items()))} for r in results if r.short]
+    write_lines(folder / "short.jsonl", short)
     write_text(done, [mark])
     return folder
 
@@ -95,13 +100,15 @@ def merge(run: Run, folders: Sequence[Path], key: str) -> None:
     import json
 
     short: dict[str, int] = {}
+    empty: Counter[str] = Counter()
     for folder in folders:
         for line in (folder / "short.jsonl").read_text(encoding="utf-8").splitlines():
             entry = json.loads(line)
             short[entry["cell"]] = entry["short"]
+            empty.update(entry["empty"])
     kinds: dict[str, Any] = {"06_queries": Query, "07_solutions": Solution, "08_samples": Sample}
     for name in LOOP:
-        notes = {"short": dict(sorted(short.items()))} if name == "08_samples" and short else {}
+        notes = {"short": dict(sorted(short.items())), "empty": dict(sorted(empty.items()))} if name == "08_samples" and short else {}
         run.keep(name, key, _chain(folders, f"{name}.jsonl", kinds[name]), _chain(folders, f"{name}.rejected.jsonl", Rejection), notes)
     run.drop_parts()
 

@@ -25,6 +25,8 @@ class Context:
 
     config: RunConfig
     llm: LLM
+    judges: tuple[LLM, ...] = ()
+    """The models that judge; empty: the run's model."""
 
 
 @dataclass

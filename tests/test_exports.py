@@ -31,15 +31,18 @@ def test_an_answer_names_platform_calls_and_lists_of_accepted_values(varied: Mad
     for records in records_of(varied).values():
         for record in records:
             platform, calls = record["answer"]
+            if not calls:  # the right act is to ask, or to call nothing
+                assert platform == ""
+                continue
             assert platform in record["tools"]
             for call in calls:
                 ((name, arguments),) = call.items()
                 api = next(a for a in record["tools"][platform] if a["name"] == name)
                 assert set(arguments) <= set(api["parameters"]["properties"])
                 assert all(isinstance(values, list) and values for values in arguments.values())
-                named = {*record["query_params"], *record["profile_params"]}
-                assert set(arguments) == named
                 assert not set(record["query_params"]) & set(record["profile_params"])
+            given = {name for call in calls for arguments in call.values() for name in arguments}
+            assert {*record["query_params"], *record["profile_params"]} <= given
 
 
 def test_a_record_tells_nothing_hidden(varied: Made):

@@ -91,14 +91,17 @@ def test_the_certificate_can_be_made_again_from_the_split_files(tiny: Made):
 def test_a_test_sample_that_repeats_a_training_input_is_a_leak(tiny: Made):
     train = next(s for s in tiny.samples if s.user not in ("u0002",))
     twins = [train.model_copy(update={"split": "train"}), train.model_copy(update={"split": "test_trained_users"})]
-    problem = certificate_problem(certificate(iter(twins), frozenset()))
+    renamed = [twins[0], twins[1].model_copy(update={"id": "another"})]
 
-    assert problem is not None
-    assert "test_trained_users" in problem
+    assert certificate_problem(certificate(iter(twins), frozenset())) == "a sample is in two splits"
+    assert "test_trained_users" in (certificate_problem(certificate(iter(renamed), frozenset())) or "")
 
 
 def test_an_untrained_user_with_a_training_sample_is_a_leak(tiny: Made):
     sample = tiny.samples[0]
-    both = [sample.model_copy(update={"split": "train"}), sample.model_copy(update={"split": "test_untrained_users", "query": "other"})]
+    both = [
+        sample.model_copy(update={"split": "train"}),
+        sample.model_copy(update={"split": "test_untrained_users", "query": "other", "id": "another"}),
+    ]
 
     assert certificate_problem(certificate(iter(both), frozenset([sample.user]))) == "an untrained user has training samples"

@@ -33,6 +33,17 @@ def platform_not_named(text: str, platforms: Iterable[Platform]) -> str | None:
     return f"names {', '.join(named)}: {text!r}" if named else None
 
 
+def platform_named_as_planned(text: str, platforms: Iterable[Platform], planned: str | None) -> str | None:
+    """A query names no platform; or, where that is the plan, just the planned one."""
+    platforms = list(platforms)
+    if planned is None:
+        return platform_not_named(text, platforms)
+    wanted = [p for p in platforms if p.id == planned]
+    if platform_not_named(text, wanted) is None:
+        return f"does not name {', '.join(p.name for p in wanted)}: {text!r}"
+    return platform_not_named(text, [p for p in platforms if p.id != planned])
+
+
 def profile_not_told(text: str, profile: Profile, features: Iterable[str]) -> str | None:
     """A query tells no value that the profile is to fill, and no address, number or e-mail of the user at all.
 

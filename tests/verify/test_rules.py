@@ -10,8 +10,14 @@ import pytest
 from making import Made
 
 from pipelines.records import PlannedArgument, Source
-from pipelines.verify.rules import RULES, Item, first_broken, said
+from pipelines.verify.rules import RULES, Item, first_broken
+from pipelines.verify.said import said
 from pipelines.world import flatten, unflatten
+
+
+def plain(made: Made) -> list[Item]:
+    """Items with one call and no control."""
+    return [item for item in made.items() if item.slot.control is None and len(item.solution.calls) == 1]
 
 
 def with_call(item: Item, **changes: Any) -> Item:
@@ -170,6 +176,12 @@ DEFECTS: dict[str, tuple[str, Callable[[Item], Any], Callable[[Item], Item]]] = 
         lambda i: not from_profile(i),
         lambda i: with_slot(i, kinds=["profile_dependent"]),
     ),
+    "another language": ("wrong_language", always, lambda i: with_text(i, "请帮我处理一下这件事情。" * len(i.query.text))),
+    "needless question": (
+        "wrong_act",
+        always,
+        lambda i: replace(i, solution=i.solution.model_copy(update={"act": "ask", "calls": [], "missing": ["platform"]})),
+    ),
     "history that points elsewhere": ("not_identifiable", always, lambda i: replace(i, min_posterior=0.9999)),
 }
 
@@ -178,7 +190,7 @@ DEFECTS: dict[str, tuple[str, Callable[[Item], Any], Callable[[Item], Item]]] = 
 def test_a_planted_defect_is_caught_by_the_rule_of_its_kind(varied: Made, defect: str):
     rule, fits, plant = DEFECTS[defect]
     tried = 0
-    for item in varied.items():
+    for item in plain(varied):
         if fits(item):
             tried += 1
             broken = first_broken(plant(item))
@@ -189,8 +201,9 @@ def test_a_planted_defect_is_caught_by_the_rule_of_its_kind(varied: Made, defect
 
 def test_every_rule_has_a_defect_planted_for_it():
     by_structure = {"no_rival", "preference_mismatch", "other_capability"}
+    of_controls = {"tool_fits", "settled_after_all", "asks_for_another", "override_not_real", "profile_matters", "last_time_not_said"}
 
-    assert {rule.__name__ for rule in RULES} == {rule for rule, _, _ in DEFECTS.values()} | by_structure
+    assert {rule.__name__ for rule in RULES} == {rule for rule, _, _ in DEFECTS.values()} | by_structure | of_controls
 
 
 def test_a_sound_item_passes_every_rule(varied: Made):
@@ -199,14 +212,14 @@ def test_a_sound_item_passes_every_rule(varied: Made):
 
 def test_a_right_call_on_another_platform_is_a_mismatch(varied: Made):
     rule = next(r for r in RULES if r.__name__ == "preference_mismatch")
-    for item in varied.items():
+    for item in plain(varied):
         assert rule(replace(item, solution=item.solution.model_copy(update={"platform": other_platform(item)}))) is not None
         assert rule(item) is None
 
 
 def test_a_capability_with_one_server_has_no_rival(varied: Made):
     rule = next(r for r in RULES if r.__name__ == "no_rival")
-    item = varied.items()[0]
+    item = plain(varied)[0]
     slot = item.query.slot
     world = item.cell.world
     alone = [a for a in world.apis if a.capability != slot.capability or a.platform == item.solution.platform]
@@ -218,7 +231,7 @@ def test_a_capability_with_one_server_has_no_rival(varied: Made):
 
 def test_a_call_for_another_purpose_is_another_capability(varied: Made):
     rule = next(r for r in RULES if r.__name__ == "other_capability")
-    for item in varied.items():
+    for item in plain(varied):
         assert rule(another_api(item)) is not None
         assert rule(item) is None
 
@@ -235,6 +248,11 @@ def test_a_call_for_another_purpose_is_another_capability(varied: Made):
         ("2026-03-14", "March 14", "day", {}),
         ("2026-03-14", "the 14th of March", "day", {}),
         ("19:30", "at 7:30 pm", "time", {}),
+        (2000, "two kilos of it", "weight_g", {}),
+        (90, "for an hour and a half, so 1.5 hours", "duration", {"description": "Length in minutes."}),
+        (45, "forty-five of them", "count", {}),
+        ("2125550117", "call (212) 555-0117", "phone", {}),
+        ("14 Birch St, Dayton", "to 14 Birch Street in case, I mean 14 birch street dayton", "address", {}),
         ("07:00", "7am", "time", {}),
         ("12:00", "at noon", "time", {}),
         ("next_day", "next-day delivery", "speed", {}),
@@ -254,6 +272,9 @@ def test_words_that_say_a_value_say_it(value: Any, words: str, path: str, schema
     ("value", "words"),
     [
         (4, "for under $40"),
+        (5, "forty-five of them"),
+        (1, "1.5 of it"),
+        ("2125550118", "call (212) 555-0117"),
         (41, "for under $40"),
         (40.01, "for under $40"),
         ("2026-03-07", "on Friday"),

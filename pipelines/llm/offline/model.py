@@ -29,6 +29,8 @@ RATES: dict[str, float] = {
     "platform_named": 0.006,
     "leaked_value": 0.008,
     "stated_preference": 0.004,
+    "off_plan": 0.004,
+    "wrong_act": 0.004,
     "broken_event": 0.006,
     "judge_too_strict": 0.006,
 }

@@ -13,14 +13,18 @@ from pipelines.llm.offline.wording import (
     Ability,
     Fact,
     Market,
+    Wish,
     deed,
+    how_well,
+    read_again,
     read_capability,
     read_facts,
     read_situation,
-    request,
+    requests_in_one,
+    split_requests,
     values_for,
 )
-from pipelines.world import Leaf, leaves, statable, unflatten
+from pipelines.world import Leaf, flatten, leaves, statable, unflatten, weights_of
 
 if TYPE_CHECKING:
     from pipelines.llm.offline.model import Call
@@ -156,13 +160,21 @@ def write(call: Call) -> dict[str, Any]:
     rng = call.rng
     answers = []
     for slot in call.blocks["requests"]:
-        ability = market.ability(slot["capability"], slot["wants"])
-        facts = [market.fact(slot["capability"], f["name"], f["description"], f["schema"]) for f in slot["state"]]
+        parts = [slot, *slot.get("then", [])]
+        if call.slips("off_plan"):
+            call.made("off_plan", slot["slot"])
+            parts = [{**rng.choice(market.scenario["capabilities"]), "state": [], "off": True}]
         today = datetime.fromisoformat(slot["asked_at"]).date()
-        text = request(rng, ability, facts, market.situation(slot["context"]), today, call.language)
+        wishes = [_wish(market, part) for part in parts]
+        text = requests_in_one(
+            rng, wishes, market.situation(slot["context"]), today, call.language, slot.get("tone"), slot.get("length", "medium")
+        )
+        if slot.get("name_platform"):
+            text = f"{text} {rng.choice(NAMINGS).format(slot['name_platform'])}"
         if call.slips("platform_named"):
             call.made("platform_named", slot["slot"])
-            text = f"{text} Please do it on {rng.choice(call.blocks['platforms'])['name']}."
+            others = [p["name"] for p in call.blocks["platforms"] if p["name"] != slot.get("name_platform")]
+            text = f"{text} Please do it on {rng.choice(others)}."
         elif slot["leave_out"] and call.slips("leaked_value"):
             told = [str(v) for k, v in basic.items() if k in ("home_address", "phone", "email", "home_city") and v]
             if told:
@@ -177,25 +189,76 @@ def write(call: Call) -> dict[str, Any]:
     return {"queries": answers}
 
 
+NAMINGS = (
+    "Use {} for this one.",
+    "Do this through {}, please.",
+    "Take {} for that.",
+    "It has to be {} this time.",
+    "Let's go with {} here.",
+)
+"""How a person asks for one platform."""
+
+
+def _wish(market: Market, part: Mapping[str, Any]) -> Wish:
+    name = str(part["name"] if part.get("off") else part["capability"])
+    facts = [market.fact(name, f["name"], f["description"], f["schema"]) for f in part["state"]]
+    return Wish(market.ability(name, str(part.get("wants") or part.get("description") or name)), facts, part.get("as_last_time", ()))
+
+
+CLOSE_CALL = 0.05
+"""Two platforms whose worth differs by less are about equally good, as the assistant understands its prompt."""
+
+
 def solve(call: Call) -> dict[str, Any]:
     """Answer to `solutions.solve`: the assistant agent."""
     market = Market(call.blocks["scenario"], call.language)
     text, platforms = call.blocks["query"], call.blocks["tools"]
     today = datetime.fromisoformat(call.blocks["asked_at"]).date()
-    platform = _preferred(call, market, text, platforms)
-    if call.slips("wrong_platform"):
+    pieces = split_requests(text, call.language)
+    if not any(how_well(piece, ability) for piece in pieces for ability, _ in market.capabilities):
+        return {"act": "none", "platform": "", "calls": []}
+    named = [p for p in platforms if normal.contains(normal.fold(text), normal.fold(str(p["name"])))]
+    platform, ahead = (named[0], 1.0) if len(named) == 1 else _preferred(call, market, text, platforms)
+    slips = [name for name in ("wrong_platform", "wrong_act") if call.slips(name)]
+    answers, missing = _answers(call, market, platform, pieces, today)
+    if missing:
+        what = ", ".join(entry.rpartition("#")[2].replace("_", " ") for entry in missing)
+        return {"act": "ask", "missing": missing[:8], "question": f"I need one more thing before I go ahead: {what}?"}
+    if ahead < CLOSE_CALL:
+        return {"act": "ask", "missing": ["platform"], "question": "Which of the platforms would you like me to use for this?"}
+    if "wrong_platform" in slips:
         call.made("wrong_platform")
         platform = call.rng.choice([p for p in platforms if p is not platform])
-    capability = read_capability(text, market) or ""
-    api = _api_for(market, platform, capability, text)
-    ability = _ability(market, capability)
-    found = leaves(api["parameters"])
-    facts = _facts(market, capability, found)
-    read = read_facts(text, ability, facts, today)
-    flat, sources = _arguments(call, text, found, facts, read)
+        answers, _ = _answers(call, market, platform, pieces, today)
+    elif "wrong_act" in slips:
+        call.made("wrong_act")
+        return {"act": "ask", "missing": ["platform"], "question": "Which platform do you want?"}
+    flat, sources, found = answers[0][1:]
     _slip(call, flat, sources, found)
-    answer = {"api": api["name"], "arguments": unflatten(flat), "sources": [{"path": p, **s} for p, s in sources.items()]}
-    return {"platform": platform["name"], "calls": [answer]}
+    made = [
+        {"api": api["name"], "arguments": unflatten(flat), "sources": [{"path": p, **s} for p, s in sources.items()]}
+        for api, flat, sources, _ in answers
+    ]
+    return {"act": "call", "platform": platform["name"], "calls": made}
+
+
+Drafted = tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, str]], Sequence[Leaf]]
+
+
+def _answers(call: Call, market: Market, platform: dict[str, Any], pieces: Sequence[str], today: date) -> tuple[list[Drafted], list[str]]:
+    """Per request its API, arguments, sources and parameters on this platform; and what nothing gives."""
+    answers: list[Drafted] = []
+    missing: list[str] = []
+    for piece in pieces:
+        capability = read_capability(piece, market) or ""
+        api = _api_for(market, platform, capability, piece)
+        found = leaves(api["parameters"])
+        facts = _facts(market, capability, found)
+        read = read_facts(piece, _ability(market, capability), facts, today)
+        flat, sources, untold = _arguments(call, market, capability, piece, found, facts, read)
+        missing += [f"{platform['name']}#{api['name']}#{path}" for path in untold]
+        answers.append((api, flat, sources, found))
+    return answers, missing
 
 
 def _ability(market: Market, capability: str) -> Ability:
@@ -203,16 +266,21 @@ def _ability(market: Market, capability: str) -> Ability:
     return market.ability(capability, description)
 
 
-def _preferred(call: Call, market: Market, text: str, platforms: list[dict[str, Any]]) -> dict[str, Any]:
-    """The platform that the person's words for this situation point to."""
+def _preferred(call: Call, market: Market, text: str, platforms: list[dict[str, Any]]) -> tuple[dict[str, Any], float]:
+    """The platform that the person's words for this situation point to, and how far it is ahead of the next one."""
     preferences = call.blocks["person"]["preferences"]
+    if not preferences:
+        return call.rng.choice(platforms), 1.0
     situation = read_situation(text, market)
     wish = next((p for p in preferences if p["context"] == situation), None) or call.rng.choice(preferences)
-    worth = (0.6, 0.28, 0.12, 0.05)
-    return max(
-        platforms,
-        key=lambda p: sum(w * p["traits"][t]["level"] for w, t in zip(worth, wish["priorities"], strict=False) if t in p["traits"]),
-    )
+    weights = weights_of(wish["priorities"], wish["priorities"])
+
+    def worth(platform: dict[str, Any]) -> float:
+        levels = platform["traits"]
+        return sum(weight * float(levels[trait]["level"]) for trait, weight in weights.items() if trait in levels)
+
+    ranked = sorted(platforms, key=worth, reverse=True)
+    return ranked[0], round(worth(ranked[0]) - worth(ranked[1]), 6) if len(ranked) > 1 else 1.0
 
 
 def _api_for(market: Market, platform: dict[str, Any], capability: str, text: str) -> dict[str, Any]:
@@ -232,14 +300,22 @@ def _api_for(market: Market, platform: dict[str, Any], capability: str, text: st
 
 
 def _arguments(
-    call: Call, text: str, found: Sequence[Leaf], facts: Sequence[Fact], read: Mapping[str, Reading]
-) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
-    """What the request states, and for required arguments what the person's facts give."""
+    call: Call, market: Market, capability: str, text: str, found: Sequence[Leaf], facts: Sequence[Fact], read: Mapping[str, Reading]
+) -> tuple[dict[str, Any], dict[str, dict[str, str]], list[str]]:
+    """What the request states; for required arguments what the past or the person's facts give; and what nothing gives."""
     basic = call.blocks["person"]["basic_features"]
+    again = read_again(text)
     flat: dict[str, Any] = {}
     sources: dict[str, dict[str, str]] = {}
+    missing: list[str] = []
     for leaf, fact in zip(found, facts, strict=True):
         reading = read.get(leaf.path)
+        if any(what and what in normal.fold(leaf.description).rstrip(".") for what in again) and leaf.required:
+            event = _last_time(call, market, capability, fact)
+            if event is not None:
+                flat[leaf.path] = event[1]
+                sources[leaf.path] = {"kind": "history", "at": event[0]}
+                continue
         if reading is not None:
             flat[leaf.path] = _shaped(reading.argument, leaf)
             sources[leaf.path] = {"kind": "query", "at": text[reading.start : reading.end]}
@@ -251,7 +327,25 @@ def _arguments(
             elif "default" in leaf.schema:
                 flat[leaf.path] = leaf.schema["default"]
                 sources[leaf.path] = {"kind": "default", "at": ""}
-    return flat, sources
+            else:
+                missing.append(leaf.path)
+    return flat, sources, missing
+
+
+def _last_time(call: Call, market: Market, capability: str, fact: Fact) -> tuple[str, Any] | None:
+    """Id and value of the same thing in the most recent event that did the same."""
+    tools = {(p["name"], a["name"]): a for p in call.blocks["tools"] for a in p["apis"]}
+    for event in reversed(call.blocks["history"]):
+        api = tools.get((event["platform"], event["api"]))
+        if api is None or _capability_of(market, event["platform"], api) != capability:
+            continue
+        values = flatten(event["arguments"], api["parameters"])
+        theirs = leaves(api["parameters"])
+        for leaf, other in zip(theirs, _facts(market, capability, theirs), strict=True):
+            if other.slot == fact.slot and leaf.path in values:
+                return str(event["id"]), values[leaf.path]
+        return None
+    return None
 
 
 def _slip(call: Call, flat: dict[str, Any], sources: dict[str, dict[str, str]], found: Sequence[Leaf]) -> None:
@@ -285,24 +379,63 @@ def _slip(call: Call, flat: dict[str, Any], sources: dict[str, dict[str, str]], 
 
 def judge(call: Call) -> dict[str, Any]:
     """Answer to `verify.judge`."""
+    solution = call.blocks["solution"]
+    reason, verdict = {"ask": _judge_question, "none": _judge_none}.get(solution["act"], _judge_calls)(call)
+    if verdict == "pass" and call.slips("judge_too_strict"):
+        call.made("judge_too_strict")
+        return {"reason": "The answer could have asked for more detail.", "verdict": "fail"}
+    return {"reason": reason, "verdict": verdict}
+
+
+def _judge_calls(call: Call) -> tuple[str, str]:
     text, basic = call.blocks["query"], call.blocks["facts"]
     asked = datetime.fromisoformat(call.blocks["asked_at"]).date()
     known = {tool["name"]: tool for tool in call.blocks["tools"]}
-    for made in call.blocks["solution"]["calls"]:
+    past = [value for event in call.blocks["events"] for value in _values(event["arguments"])]
+    solution = call.blocks["solution"]
+    for made in solution["calls"]:
         tool = known.get(made["api"])
         if tool is None:
-            return {"reason": f"There is no tool {made['api']}.", "verdict": "fail"}
+            return f"There is no tool {made['api']}.", "fail"
+        open_ones = tool["parameters"].get("required") or []
+        absent = [name for name in open_ones if name not in made["arguments"]]
+        if absent:
+            return f"{made['api']} lacks {absent[0]}.", "fail"
+        for name in made["arguments"]:
+            if name not in (tool["parameters"].get("properties") or {}):
+                return f"{made['api']} takes no {name}.", "fail"
         for value in _values(made["arguments"]):
-            if not _supported(value, text, basic, asked):
-                return {"reason": f"Neither the request nor the facts support {value!r}.", "verdict": "fail"}
-    if call.slips("judge_too_strict"):
-        call.made("judge_too_strict")
-        return {"reason": "The answer could have asked for more detail.", "verdict": "fail"}
-    count = sum(len(list(_values(made["arguments"]))) for made in call.blocks["solution"]["calls"])
-    return {
-        "reason": f"All {count} values are stated in the request or known of the person, and the call does what is asked.",
-        "verdict": "pass",
-    }
+            if value not in past and not _supported(value, text, basic, asked):
+                return f"Neither the request nor the facts support {value!r}.", "fail"
+    wanted = len(split_requests(text, call.language))
+    if len(solution["calls"]) != wanted:
+        return f"The request asks for {wanted} things, the answer does {len(solution['calls'])}.", "fail"
+    count = sum(len(_values(made["arguments"])) for made in solution["calls"])
+    return f"All {count} values are stated in the request or known of the person, and the calls do what is asked.", "pass"
+
+
+def _judge_question(call: Call) -> tuple[str, str]:
+    missing = call.blocks["solution"]["missing"]
+    if missing == ["platform"]:
+        return "Nothing in the request names a platform, and asking for one is open to the person.", "pass"
+    known = {(tool["name"], leaf.path) for tool in call.blocks["tools"] for leaf in leaves(tool["parameters"]) if leaf.required}
+    for entry in missing:
+        api, _, path = entry.rpartition("/")[2].partition("#")
+        if (api, path) not in known:
+            return f"{entry} is not required, so there is no need to ask.", "fail"
+    return f"The request leaves open {', '.join(missing)}, and no fact about the person tells it.", "pass"
+
+
+def _judge_none(call: Call) -> tuple[str, str]:
+    mine = _stems(call.blocks["query"])
+    for tool in call.blocks["tools"]:
+        words = _stems(tool["description"]) - _SMALL
+        if len(words) > 2 and len(mine & words) >= 0.8 * len(words):
+            return f"{tool['name']} does what is asked: {tool['description']}.", "fail"
+    return "No tool on the list does what is asked.", "pass"
+
+
+_SMALL = {normal.stem(word) for word in ("a", "an", "the", "of", "to", "for", "in", "on", "with", "and", "or", "by", "from", "that", "is")}
 
 
 def _values(arguments: Any) -> list[Any]:

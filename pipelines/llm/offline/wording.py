@@ -149,11 +149,62 @@ def values_for(
     return chosen
 
 
-def request(rng: random.Random, ability: Ability, facts: Sequence[Fact], situation: Situation, today: date, language: str) -> str:
+@dataclass(frozen=True)
+class Wish:
+    """One thing to ask for: what to state, and what shall be as last time."""
+
+    ability: Ability
+    facts: Sequence[Fact]
+    again: Sequence[str] = ()
+    """Descriptions of what shall be as it was last time."""
+
+
+def request(
+    rng: random.Random, ability: Ability, facts: Sequence[Fact], situation: Situation, today: date, language: str,
+    again: Sequence[str] = (), tone: str | None = None, length: str = "medium",
+) -> str:  # fmt: skip
     """A request in the user's voice that states every fact and shows the situation."""
-    values = values_for(rng, facts, situation.name, today)
-    available = {fact.slot for fact in facts}
-    asks = [ask for ask in ability.asks if set(SLOT.findall(ask)) <= available] or list(ability.asks)
+    return requests_in_one(rng, [Wish(ability, facts, again)], situation, today, language, tone, length)
+
+
+def requests_in_one(
+    rng: random.Random, wishes: Sequence[Wish], situation: Situation, today: date, language: str,
+    tone: str | None = None, length: str = "medium",
+) -> str:  # fmt: skip
+    """Several requests in one message, joined so that a reader can tell them apart."""
+    style = _style(language)
+    register = tone or rng.choice(["plain", "plain", "friendly", "chatty", "polite"])
+    opener = rng.choice(style["openers"][register]) if length != "short" else ""
+    closer = rng.choice(style["closers"][register]) if length != "short" else ""
+    parts: list[str] = []
+    for place, wish in enumerate(wishes):
+        sentence, *own = _sentences(rng, wish, situation, today)
+        if place:
+            joiner = rng.choice(style["joiners"])
+            parts += [joiner + _lowered(sentence), *own]
+            continue
+        if opener.rstrip().endswith((",", ":", "but")):
+            sentence = _lowered(sentence)
+        parts += [opener + sentence, *own]
+    if not situation.shown_by_bank or length == "long" or (length != "short" and rng.random() < 0.5):
+        cue = rng.choice(situation.cues)
+        parts = [cue, *parts] if not opener and rng.random() < 0.5 else [*parts, cue]
+        if length == "long" and len(situation.cues) > 1:
+            parts.append(rng.choice([other for other in situation.cues if other != cue]))
+    if closer:
+        parts.append(closer)
+    return " ".join(part.strip() for part in parts)
+
+
+def _lowered(sentence: str) -> str:
+    return sentence if sentence.startswith(("I ", "I'", "I’")) else sentence[0].lower() + sentence[1:]
+
+
+def _sentences(rng: random.Random, wish: Wish, situation: Situation, today: date) -> list[str]:
+    """The request itself with the clauses that fit into it, then what needs a sentence of its own."""
+    values = values_for(rng, wish.facts, situation.name, today)
+    available = {fact.slot for fact in wish.facts}
+    asks = [ask for ask in wish.ability.asks if set(SLOT.findall(ask)) <= available] or list(wish.ability.asks)
     fullest = [ask for ask in asks if SLOT.search(ask)]
     ask = rng.choice(fullest or asks)
     for slot in SLOT.findall(ask):
@@ -164,29 +215,39 @@ def request(rng: random.Random, ability: Ability, facts: Sequence[Fact], situati
     sentence = sentence.rstrip("?.")
     inline: list[str] = []
     own: list[str] = []
-    for fact in rng.sample(list(facts), len(facts)):
+    for fact in rng.sample(list(wish.facts), len(wish.facts)):
         if "{" + fact.slot + "}" in ask or not fact.concept.say:
             continue
         short = [clause for clause in fact.concept.say if not clause.endswith(".")]
         clause = rng.choice(short if short and len(inline) < 2 and rng.random() < 0.75 else list(fact.concept.say))
         text = clause.replace("{}", values[fact.slot].words)
         (own if clause.endswith(".") else inline).append(text)
-    joined = ", ".join(inline[:3])
-    sentence += (" " if inline else "") + joined
+    sentence += (" " if inline else "") + ", ".join(inline[:3]) + ("?" if question else ".")
     own += [text[0].upper() + text[1:] + "." for text in inline[3:]]
-    sentence += "?" if question else "."
-    style = _style(language)
-    register = rng.choice(["plain", "plain", "friendly", "chatty", "polite"])
-    opener, closer = rng.choice(style["openers"][register]), rng.choice(style["closers"][register])
-    if opener.rstrip().endswith((",", ":", "but")) and not sentence.startswith(("I ", "I'", "I’")):
-        sentence = sentence[0].lower() + sentence[1:]
-    parts = [opener + sentence, *own]
-    if not situation.shown_by_bank or rng.random() < 0.5:
-        cue = rng.choice(situation.cues)
-        parts = [cue, *parts] if not opener and rng.random() < 0.5 else [*parts, cue]
-    if closer:
-        parts.append(closer)
-    return " ".join(part.strip() for part in parts)
+    own += [rng.choice(AGAIN).format(what[0].lower() + what[1:].rstrip(".")) for what in wish.again]
+    return [sentence, *own]
+
+
+AGAIN = ("Same as last time for this: {}.", "As to the {}: the same as last time, please.", "Keep this as it was last time: {}.")
+"""How a person asks for what they had before; `{}` is the description of the parameter."""
+
+
+def split_requests(text: str, language: str) -> list[str]:
+    """The parts of a message that asks for several things."""
+    parts = [text]
+    for joiner in _style(language)["joiners"]:
+        parts = [piece for part in parts for piece in part.split(joiner.strip() + " ")]
+    return [part.strip() for part in parts if part.strip()]
+
+
+def read_again(text: str) -> list[str]:
+    """What a message wants as it was last time: folded descriptions."""
+    found = []
+    for frame in AGAIN:
+        before, after = (normal.fold(part) for part in frame.split("{}"))
+        for piece in normal.fold(text).split(before)[1:]:
+            found.append(piece.partition(after)[0].strip())
+    return [what for what in found if what]
 
 
 def deed(rng: random.Random, ability: Ability, values: Mapping[str, Value], situation: Situation) -> str:

@@ -1,4 +1,4 @@
-"""Normal forms: the numbers, dates, times and words that a piece of English text contains.
+"""Normal forms: the numbers, dates, times and words that a piece of English or Chinese text contains.
 
 Used to prove that an argument is found in the words it names, and by the offline model to read.
 Relative dates count from the moment the query is asked. Every finder returns spans, so that the
@@ -12,19 +12,27 @@ import unicodedata
 from datetime import date, timedelta
 from typing import NamedTuple
 
+from pipelines.normal import chinese
+
 WORD_NUMBERS = {
     "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
-    "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "dozen": 12,
+    "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17, "eighteen": 18,
+    "nineteen": 19, "dozen": 12,
 }  # fmt: skip
+TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
 MONTHS = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"]
 WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 _NUMBER = re.compile(
-    r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)"
-    r"|(?<![\w.])\d+(?:\.\d+)?(?!\w)"
-    r"|(?<![\w.])\d+(?:\.\d+)?(?=(?:st|nd|rd|th|k|kg|km|cm|mm|gb|h|hrs?|mins?)\b)"
+    r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w|\.\d|,\d)"
+    r"|(?<![\w.])\d+(?:\.\d+)?(?!\w|\.\d)"
+    r"|(?<![\w.])\d+(?:\.\d+)?(?=(?:st|nd|rd|th|k|kg|km|cm|mm|g|mb|gb|tb|h|hrs?|mins?)\b)"
 )
-_NUMBER_WORD = re.compile(r"\b(" + "|".join(WORD_NUMBERS) + r")\b")
+_IN_CHINESE = re.compile(chinese.NUMERAL.pattern + r"|(?<![\d.,])\d+(?:\.\d+)?(?![\d.,])")
+"""Between Chinese letters a number in digits has no edges."""
+_SMALL = "|".join(WORD_NUMBERS)
+_BELOW_100 = rf"(?:{'|'.join(TENS)})(?:[- ](?:one|two|three|four|five|six|seven|eight|nine))?|{_SMALL}"
+_NUMBER_WORD = re.compile(rf"\b(?:(?P<hundreds>a|{_SMALL}) hundred(?: and)?(?: (?P<rest>{_BELOW_100}))?|(?P<below>{_BELOW_100}))\b")
 _MONTH = "|".join(MONTHS) + "|" + "|".join(m[:3] for m in MONTHS)
 _DATE = re.compile(
     rf"\b(?P<iso>\d{{4}}-\d\d-\d\d)\b"
@@ -87,11 +95,23 @@ def stem(word: str) -> str:
 
 
 def find_numbers(text: str) -> list[Found]:
-    """Numbers in digits (1,250.5) and small number words."""
+    """Numbers in digits (1,250.5), small number words and Chinese numerals."""
     low = text.lower()
     found = [Found(m.start(), m.end(), float(m.group().replace(",", ""))) for m in _NUMBER.finditer(low)]
-    found += [Found(m.start(), m.end(), float(WORD_NUMBERS[m.group()])) for m in _NUMBER_WORD.finditer(low)]
+    found += [Found(m.start(), m.end(), float(_worded(m))) for m in _NUMBER_WORD.finditer(low)]
+    if any(ord(char) > 0x2E80 for char in low):
+        for match in _IN_CHINESE.finditer(low):
+            value = chinese.numeral(match.group())
+            if value is not None:
+                found.append(Found(match.start(), match.end(), value))
+        found = list({(f.start, f.end): f for f in found}.values())
     return sorted(found)
+
+
+def _worded(match: re.Match[str]) -> int:
+    """`forty-five`, `two hundred and ten`, `a hundred`."""
+    total = 100 * WORD_NUMBERS.get(match["hundreds"], 1) if match["hundreds"] else 0
+    return total + sum(TENS.get(word, WORD_NUMBERS.get(word, 0)) for word in re.split(r"[- ]", match["rest"] or match["below"] or ""))
 
 
 def find_dates(text: str, today: date) -> list[Found]:
@@ -103,6 +123,10 @@ def find_dates(text: str, today: date) -> list[Found]:
     found = []
     for match in _DATE.finditer(text.lower()):
         day = _resolve(match, today)
+        if day is not None:
+            found.append(Found(match.start(), match.end(), day))
+    for match in chinese.DATE.finditer(text):
+        day = chinese.day_of(match, today)
         if day is not None:
             found.append(Found(match.start(), match.end(), day))
     return found
@@ -148,4 +172,8 @@ def find_times(text: str) -> list[Found]:
             hour = hour % 12 + (12 if part["half"].startswith("p") else 0)
             value = f"{hour:02d}:{part['m'] or '00'}"
         found.append(Found(match.start(), match.end(), value))
+    for match in chinese.TIME.finditer(text):
+        said = chinese.time_of(match)
+        if said is not None:
+            found.append(Found(match.start(), match.end(), said))
     return found
