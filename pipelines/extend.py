@@ -262,7 +262,7 @@ def _write_account(run: Run, child: Run, merged: Run, untrained: frozenset[str],
     digests = {split: file_digest(path) for split, path in files.items()}
     write_text(merged.root / "splits" / "certificate.json", [pretty({**found, "sha256": digests}) + "\n"])
     sizes = {split: found["sizes"].get(split, 0) for split in PAPER_SPLITS}
-    wanted = merged.config.samples.model_dump()
+    wanted = {name: size for name, size in merged.config.samples.model_dump().items() if size or name in sizes}
     merged.manifest |= {"splits": {"sizes": sizes, "wanted": wanted, "sha256": digests}, "complete": sizes == wanted}
     merged.write_manifest()
     told = json.loads((run.root / "config.json").read_text(encoding="utf-8"))
