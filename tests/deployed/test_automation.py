@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from serving import Prefect, wait_until
@@ -54,6 +55,7 @@ def test_a_run_with_a_low_yield_is_told_by_the_automation_of_the_docs(server: Pr
 
     def tell() -> bool:
         event = {
+            "id": str(uuid4()),
             "event": "ptool.dataset.low-yield",
             "occurred": datetime.now(UTC).isoformat(),
             "resource": {"prefect.resource.id": "ptool.dataset.here"},
