@@ -33,10 +33,14 @@ TEACHERS = 100
 """So many users teach what situations sound like; more would hardly add words."""
 ENOUGH_USERS = 20
 SMOOTHING = 0.3
+STRENGTH = 1.0
+"""So many events of all contexts together stand in for what a context has not shown yet."""
 DOUBT = 0.03
 """However clear the words, an event may belong elsewhere."""
 LIKES_BEST, LIKES_OTHER = 0.93, 0.35
 """How often the favourite, and another platform, gets four stars or more when there are stars."""
+ALMOST_SURE = 0.01
+"""Temperature of a reader who knows that only favourites are shown."""
 _ONE_OFF = "one_off"
 _HOURS = 4
 """Hours that count as one time of day."""
@@ -125,8 +129,10 @@ class Ear:
                 itself[label] = 1
             total = self.total - mine.get("", none) - itself
             known = [(self.words[word], mine.get(word, none)) for word in sorted(event_words(event)) if word in self.words]
-            heard = np.array([counts - own for counts, own in known]).reshape(-1, len(self.classes)) - itself + SMOOTHING
-            scores[row] = np.log(total + SMOOTHING) + np.log(heard).sum(axis=0) - len(known) * np.log(total + 2 * SMOOTHING)
+            heard = np.array([counts - own for counts, own in known]).reshape(-1, len(self.classes)) - itself
+            usual = (heard.sum(axis=1, keepdims=True) + SMOOTHING) / (total.sum() + 2 * SMOOTHING)
+            rates = (heard + STRENGTH * usual) / (total + STRENGTH)  # a context nobody taught finds every word as usual as all do
+            scores[row] = np.log(total + SMOOTHING) + np.log(rates).sum(axis=0)
         shares = np.exp(scores - scores.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
         return np.asarray((1 - DOUBT) * shares[:, :-1] + DOUBT / len(self.classes))
@@ -186,7 +192,8 @@ def beliefs(config: RunConfig, world: World, scenario: Scenario, events: Sequenc
 def _likelihood(config: RunConfig, world: World, scenario: Scenario, events: Sequence[Event], worth: Floats) -> tuple[Floats, Floats]:
     """Of every event under every ranking, shape (events, rankings), and when the choice tells nothing, shape (events,)."""
     index = {p.id: i for i, p in enumerate(scenario.platforms)}
-    logits = np.exp((worth - worth.max(axis=1, keepdims=True)) / config.choice_noise)
+    certain = config.history_mode == "preferred_only"  # there the choice is the favourite, without noise
+    logits = np.exp((worth - worth.max(axis=1, keepdims=True)) / (ALMOST_SURE if certain else config.choice_noise))
     soft: dict[tuple[int, ...], tuple[Floats, npt.NDArray[np.int64]]] = {}
     chosen, even = np.empty((len(events), len(worth))), np.empty(len(events))
     for row, event in enumerate(events):

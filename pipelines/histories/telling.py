@@ -20,6 +20,8 @@ REASON = re.compile(
 )
 LONG = 5
 """Letters of a word that can give a trait away."""
+TELLING = 2
+"""So many such words after a reason give it away; one alone (`first`, `everything`) accuses the innocent."""
 
 
 def preference_not_explained(text: str, scenario: Scenario) -> str | None:
@@ -32,7 +34,7 @@ def preference_not_explained(text: str, scenario: Scenario) -> str | None:
         return None
     after = {normal.stem(word) for word in normal.words(normal.fold(text)[found.start() :])}
     told = sorted(after & _trait_words(_texts_of(scenario), _deeds_of(scenario)))
-    return f"gives a reason ({found.group(0)!r}, {told[0]!r}): {text!r}" if told else None
+    return f"gives a reason ({found.group(0)!r}, {', '.join(told)}): {text!r}" if len(told) >= TELLING else None
 
 
 def _texts_of(scenario: Scenario) -> tuple[str, ...]:

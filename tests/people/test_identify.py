@@ -164,3 +164,24 @@ def test_a_posterior_among_some_platforms_is_renormalised():
 
     assert posterior(history, "gift", ["s/a", "s/b"]) == {"s/a": 0.75, "s/b": 0.25}
     assert posterior(history, "urgent", ["s/a", "s/b"]) == {"s/a": 0.5, "s/b": 0.5}
+
+
+def test_a_kind_of_event_that_nobody_taught_does_not_swallow_the_others(varied: Made):
+    scenario = varied.people.world.scenario["shopping"]
+    ear = Ear(scenario)
+    for number in range(3):  # no one-off among them, as in the mode preferred_only
+        events = [
+            Event(
+                id=f"e{i}",
+                time=f"2026-01-0{i + 1}T10:00:00Z",
+                platform="p",
+                api="a",
+                arguments={},
+                summary=f"word{i} thing",
+                context=c.name,
+            )
+            for i, c in enumerate(scenario.contexts)
+        ]
+        ear.learn(History(id=f"u{number}.s", user=f"u{number}", scenario="s", events=events))
+
+    assert ear.contexts([events[2]], "u2")[0][2] > 0.5
