@@ -53,6 +53,11 @@ class Choice:
     posterior: dict[str, float]
     flips_with: list[str]
 
+    def shown(self, least: float) -> bool:
+        """Does the history make the gold platform likelier than every other, and at least this likely?"""
+        others = [share for platform, share in self.posterior.items() if platform != self.gold]
+        return self.posterior[self.gold] >= least and self.posterior[self.gold] > max(others, default=0)
+
     @property
     def gold(self) -> str:
         """The platform id with the highest utility."""
@@ -89,8 +94,7 @@ def slot_is_fair(found: Choice, min_margin: float, min_posterior: float) -> tupl
         return "no_rival", f"only {found.ranked[0].platform} can serve it"
     if found.margin < min_margin:
         return "ambiguous_preference", f"margin {found.margin} of {found.gold} is below {min_margin}"
-    likeliest = max(found.posterior, key=lambda p: found.posterior[p])
-    if likeliest != found.gold or found.posterior[found.gold] < min_posterior:
+    if not found.shown(min_posterior):
         return "not_identifiable", f"history gives {found.gold} only {found.posterior[found.gold]}"
     return None
 

@@ -42,8 +42,8 @@ def _page(run: Run, made_by: str) -> Iterator[str]:
     scenarios = list(read_lines(run.file("01_scenarios"), Scenario))
     people = list(islice(read_lines(run.file("04_profiles"), Profile), MOST_USERS))
     kept = run.manifest["stages"].get("04_profiles", {}).get("kept", len(people))
-    yield f"<!doctype html><html lang='en'><meta charset='utf-8'><title>People of {escape(run.root.name)}</title><style>{_STYLE}</style>\n"
-    yield f"<h1>People of {escape(run.root.name)}</h1><p>Made by {escape(made_by)}. {len(people):,} of {kept:,} users shown.</p>\n"
+    yield f"<!doctype html><html lang='en'><meta charset='utf-8'><title>People</title><style>{_STYLE}</style>\n"
+    yield f"<h1>People</h1><p>Made by {escape(made_by)}. {len(people):,} of {kept:,} users shown.</p>\n"
     yield _figures(run)
     yield "<h2>How different two users are</h2><p>Share of basic features in which two users differ.</p>"
     yield _histogram(distances([p.basic for p in people]), 0.0, 1.0)

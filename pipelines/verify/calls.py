@@ -73,6 +73,20 @@ def unreachable_value(item: Item) -> str | None:
     return None
 
 
+def stray_date(item: Item) -> str | None:
+    """Where a date or a time is taken from the query, the query holds no other one that it could have been."""
+    meant = {str(value) for call, flat in zip(item.solution.calls, item.flat, strict=True) for value in flat.values()}
+    text = item.query.text
+    dates = [(f, str(f.value)) for f in normal.find_dates(text, item.today)]
+    times = [(f, str(f.value)) for f in normal.find_times(text)]
+    for found in (dates, times):
+        if any(value in meant for _, value in found):
+            for place, value in found:
+                if value not in meant:
+                    return f"also says {text[place.start : place.end]!r}, which no argument means"
+    return None
+
+
 def _out_of_reach(item: Item, api: API | None, path: str, value: JsonValue, source: Source, schema: dict[str, Any]) -> str | None:
     if source.kind == "query":
         if not source.at.strip() or normal.fold(source.at) not in normal.fold(item.query.text):

@@ -68,8 +68,7 @@ def not_identifiable(item: Item) -> str | None:
     for _, found in choices_of(item):
         if found is None:
             continue
-        likeliest = max(found.posterior, key=lambda p: found.posterior[p])
-        if likeliest != found.gold or found.posterior[found.gold] < item.min_posterior:
+        if not found.shown(item.min_posterior):
             return f"history gives {found.gold} only {found.posterior.get(found.gold)}"
     return None
 

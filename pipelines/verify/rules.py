@@ -6,7 +6,15 @@ counted.
 
 from __future__ import annotations
 
-from pipelines.verify.calls import missing_required, schema_invalid, source_missing, unknown_api, unknown_parameter, unreachable_value
+from pipelines.verify.calls import (
+    missing_required,
+    schema_invalid,
+    source_missing,
+    stray_date,
+    unknown_api,
+    unknown_parameter,
+    unreachable_value,
+)
 from pipelines.verify.item import Item, Rule
 from pipelines.verify.plans import (
     asks_for_another,
@@ -44,6 +52,7 @@ RULES: tuple[Rule, ...] = (
     schema_invalid,
     source_missing,
     unreachable_value,
+    stray_date,
     wrong_act,
     tool_fits,
     settled_after_all,

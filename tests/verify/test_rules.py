@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -132,6 +133,11 @@ def from_profile(item: Item) -> bool:
     return has(item, "profile")
 
 
+def dated(item: Item) -> bool:
+    sources = item.solution.calls[0].sources
+    return any(isinstance(v, str) and re.fullmatch(r"20\d\d-\d\d-\d\d", v) and sources[p].kind == "query" for p, v in item.flat[0].items())
+
+
 GHOST = PlannedArgument(path="ghost", source="query")
 DEFECTS: dict[str, tuple[str, Callable[[Item], Any], Callable[[Item], Item]]] = {
     "platform named": ("platform_named", always, lambda i: said_too(f"Use {i.cell.scenario.platforms[0].name}!")(i)),
@@ -155,6 +161,7 @@ DEFECTS: dict[str, tuple[str, Callable[[Item], Any], Callable[[Item], Item]]] = 
     "invented value": ("unreachable_value", free_text, lambda i: with_value(i, first_path(i), "quite another thing")),
     "quote the query does not hold": ("unreachable_value", from_query, resourced("query", "never said")),
     "empty quote": ("unreachable_value", from_query, resourced("query", " ")),
+    "a second date": ("stray_date", dated, said_too("My sister's party is on 27 June.")),
     "wrong profile feature": ("unreachable_value", from_profile, resourced("profile", "age", "profile")),
     "history that does not hold it": ("unreachable_value", from_query, resourced("history", "e999")),
     "default that is none": ("unreachable_value", from_query, resourced("default", "")),
