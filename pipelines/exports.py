@@ -35,7 +35,9 @@ def export(run: Run, form: str) -> list[Path]:
     written = []
     for split in splits:
         target = run.root / "exports" / form / split.stem / "data.json"
-        write_text(target, _array(ptbench(sample, people, run.config.profile_access) for sample in read_lines(split, Sample)))
+        write_text(
+            target, _array(ptbench(sample, people, run.config.profile_access) for sample in read_lines(split, Sample) if sample.calls)
+        )
         written.append(target)
     return written
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 from making import NO_MISTAKES, Made, make_run
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """The tiny preset as users get it."""
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """The tiny preset as users get it; no test writes into its folder."""
     root = tmp_path_factory.mktemp("tiny") / "run"
     make_run(root)
     return Made.read(root)
+
+
+@pytest.fixture(scope="session")
+def tiny(pristine: Made, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A copy of it, in which tests may leave reports."""
+    return Made.read(Path(shutil.copytree(pristine.root, tmp_path_factory.mktemp("copy") / "run")))
 
 
 @pytest.fixture(scope="session")

@@ -77,6 +77,10 @@ class Made:
             {s.id: s for s in lines("07_solutions", Solution)},
         )
 
+    def split_samples(self) -> list[Sample]:
+        """All samples, as the split files hold them."""
+        return [s for path in sorted((self.root / "splits").glob("*.jsonl")) for s in read_lines(path, Sample)]
+
     def items(self) -> list[Item]:
         """What the rules saw, for every kept sample."""
         found = []

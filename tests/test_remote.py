@@ -61,17 +61,19 @@ def stored(address: str, folder: Path) -> dict[str, bytes]:
     return files_of(folder)
 
 
-def test_a_run_in_a_bucket_has_the_bytes_of_a_run_in_a_folder(bucket: str, tiny: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_in_a_bucket_has_the_bytes_of_a_run_in_a_folder(bucket: str, pristine: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PTOOL_CACHE", str(tmp_path / "here"))
     settings, _ = config.load("tiny")
     asyncio.run(flows.directly_in(settings, f"{bucket}/one"))
     found = stored(f"{bucket}/one", tmp_path / "there")
 
-    assert {k: v for k, v in found.items() if k != "config.json"} == {k: v for k, v in files_of(tiny.root).items() if k != "config.json"}
+    assert {k: v for k, v in found.items() if k != "config.json"} == {
+        k: v for k, v in files_of(pristine.root).items() if k != "config.json"
+    }
 
 
 def test_another_machine_resumes_a_stopped_run_and_pays_nothing_twice(
-    bucket: str, tiny: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bucket: str, pristine: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     address = f"{bucket}/two"
     monkeypatch.setenv("PTOOL_CACHE", str(tmp_path / "first"))
@@ -84,8 +86,8 @@ def test_another_machine_resumes_a_stopped_run_and_pays_nothing_twice(
     asyncio.run(flows.directly_in(config.load("tiny")[0], address))
 
     assert paid == 40
-    assert _calls(work_folder(address)) == _calls(tiny.root)
-    assert (work_folder(address) / "08_samples.jsonl").read_bytes() == (tiny.root / "08_samples.jsonl").read_bytes()
+    assert _calls(work_folder(address)) == _calls(pristine.root)
+    assert (work_folder(address) / "08_samples.jsonl").read_bytes() == (pristine.root / "08_samples.jsonl").read_bytes()
     assert json.loads(stored(address, tmp_path / "third")["manifest.json"])["complete"] is True
 
 

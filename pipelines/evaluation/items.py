@@ -78,6 +78,9 @@ def item_of(record: Any, where: str, split: str, catalogue: Catalogue, place: in
     return _seven(record, split, place)
 
 
+_OWN_ACTS = {"call": "call", "ask": "ask", "none": "no_tool"}
+
+
 def _own(record: Mapping[str, Any], split: str, catalogue: Catalogue) -> Item:
     """A line of a split file. Field names of later versions are read where present: `expect`, `ordered`, `must_not_use`."""
     calls: list[Expected] = []
@@ -96,8 +99,14 @@ def _own(record: Mapping[str, Any], split: str, catalogue: Catalogue) -> Item:
             name = path.partition(".")[0]
             if names is not None and name not in names:
                 names.append(name)
-    kinds = tuple(record.get("kinds") or ())
-    act = record.get("expect") or next((kind for kind in kinds if kind in ACTS), None) or ("call" if calls else "no_tool")
+    control = record.get("control")
+    kinds = (*(record.get("kinds") or ()), *([control] if control else []))
+    act = (
+        record.get("expect")
+        or _OWN_ACTS.get(str(record.get("act")))
+        or next((kind for kind in kinds if kind in ACTS), None)
+        or ("call" if calls else "no_tool")
+    )
     platform = catalogue.platform_name(str(record["platform"]))
     utilities = {catalogue.platform_name(u["platform"]): float(u["utility"]) for u in record["evidence"]["utilities"]}
     return Item(

@@ -52,11 +52,11 @@ def _connected(log: Path) -> int:
     return log.read_text(encoding="utf-8").count("Register worker")
 
 
-def test_dask_makes_the_bytes_of_a_local_run(server: Prefect, tiny: Made, tmp_path: Path):
+def test_dask_makes_the_bytes_of_a_local_run(server: Prefect, pristine: Made, tmp_path: Path):
     done = ptool(server, "run", "--preset", "tiny", "--runner", "dask", "--out", str(tmp_path / "run"), "--set", "limits.shard_users=1")
 
     assert done.returncode == 0, done.stderr
-    found, wanted = files_of(tmp_path / "run"), files_of(tiny.root)
+    found, wanted = files_of(tmp_path / "run"), files_of(pristine.root)
     assert {k: v for k, v in found.items() if k != "config.json"} == {k: v for k, v in wanted.items() if k != "config.json"}
     runs = server.post("/task_runs/filter", {"task_runs": {"name": {"like_": "samples["}}})
     assert {"samples[000]", "samples[001]", "samples[002]"} <= {run["name"] for run in runs}

@@ -16,10 +16,12 @@ from pipelines.jsonio import read_lines
 from pipelines.records import Sample
 
 
-def test_a_deployment_run_with_parameters_completes_with_the_bytes_of_the_command_line(deployed: Prefect, finished: Finished, tiny: Made):
+def test_a_deployment_run_with_parameters_completes_with_the_bytes_of_the_command_line(
+    deployed: Prefect, finished: Finished, pristine: Made
+):
     assert finished.run["name"] == "tiny-1scenarios-seed7"
     assert set(finished.run["tags"]) == {"ptool", "dataset"}
-    for name, data in files_of(tiny.root).items():
+    for name, data in files_of(pristine.root).items():
         if name != "config.json":  # it tells where each field came from
             assert (finished.out / name).read_bytes() == data, name
 
@@ -123,7 +125,7 @@ def test_the_progress_of_a_stage_moves(reviewed: dict[str, Any]):
     assert any(0 < value < 100 for value in reviewed["progress"])
 
 
-def test_the_review_shows_the_numbers_and_only_the_form_s_answers_are_taken(reviewed: dict[str, Any], deployed: Prefect, tiny: Made):
+def test_the_review_shows_the_numbers_and_only_the_form_s_answers_are_taken(reviewed: dict[str, Any], deployed: Prefect, pristine: Made):
     details = reviewed["paused"]["state"]["state_details"]
     keyset = details["run_input_keyset"]
 
@@ -142,7 +144,7 @@ def test_the_review_shows_the_numbers_and_only_the_form_s_answers_are_taken(revi
     review = json.loads((reviewed["out"] / "review.json").read_text(encoding="utf-8"))
     assert (review["decision"], review["notes"]) == ("approve", "read three")
     assert sum(1 for _ in read_lines(reviewed["out"] / "splits" / "train.jsonl", Sample)) == 14
-    assert (reviewed["out"] / "08_samples.jsonl").read_bytes() == (tiny.root / "08_samples.jsonl").read_bytes()
+    assert (reviewed["out"] / "08_samples.jsonl").read_bytes() == (pristine.root / "08_samples.jsonl").read_bytes()
 
 
 def test_a_failed_stage_says_why_in_the_state_message(deployed: Prefect, tmp_path: Path):
@@ -165,16 +167,16 @@ def test_the_evaluate_deployment_scores_a_finished_run(deployed: Prefect, finish
     assert "oracle: 4 samples" in deployed.artifacts(run_id)["evaluation"]["data"]
 
 
-def test_the_add_scenario_deployment_extends_a_finished_run(deployed: Prefect, tiny: Made, tmp_path: Path):
+def test_the_add_scenario_deployment_extends_a_finished_run(deployed: Prefect, pristine: Made, tmp_path: Path):
     folder = tmp_path / "run"
-    shutil.copytree(tiny.root, folder)
+    shutil.copytree(pristine.root, folder)
     scenario = {"name": "smart_home", "description": "Lights, heating, locks and cleaning at home."}
     run_id = deployed.start("add-scenario/add-scenario", folder=str(folder), scenario=scenario)
     run = deployed.wait(run_id, "Completed")
     artifacts = deployed.artifacts(run_id)
 
     assert run["name"] == "add-smart_home"
-    assert (folder / "08_samples.jsonl").read_bytes().startswith((tiny.root / "08_samples.jsonl").read_bytes())
+    assert (folder / "08_samples.jsonl").read_bytes().startswith((pristine.root / "08_samples.jsonl").read_bytes())
     rows = {row["what"]: row["count"] for row in json.loads(artifacts["01-scenarios-counts"]["data"])}
     assert rows["kept"] == 2
     assert "smart" in artifacts["api-tree"]["data"]

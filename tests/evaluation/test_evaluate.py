@@ -83,8 +83,8 @@ def test_a_built_in_solver_answers_the_same_twice_and_on_the_exported_file(solve
     ],
     ids=lambda s: s.name,
 )
-def test_a_skilled_model_scores_in_every_mode(solver: Solver, split: Path, tmp_path: Path):
-    found = evaluate(split, tmp_path, solver, PLAIN, LIMITS)
+def test_a_skilled_model_scores_in_every_mode(solver: Solver, single_calls: Path, tmp_path: Path):
+    found = evaluate(single_calls, tmp_path, solver, PLAIN, LIMITS)
 
     assert overall(found, "format") == 1
     assert overall(found) >= 0.75

@@ -229,4 +229,4 @@ def test_several_calls_are_all_there_once_and_in_order(controls: Made, how: str)
     several = [item for item in controls.items() if len(item.solution.calls) > 1]
     assert {len(item.solution.calls) for item in several} >= {2, 4}
     for item in several:
-        assert broken(act(item, calls=CALLS[how](item))) in ("plan_not_followed", "other_capability")
+        assert broken(act(item, calls=CALLS[how](item))) in ("plan_not_followed", "other_capability", "stray_date")

@@ -129,7 +129,6 @@ def test_bad_json_is_repaired_in_one_turn_and_counted_as_two_calls(tmp_path):
 
     for stage in ("scenarios", "apis", "features"):  # later stages ask more or less often, as the words turn out
         assert broken[stage] == 2 * sound[stage]
-    assert all(calls % 2 == 0 for calls in broken.values())
     assert len(Made.read(tmp_path / "broken").samples) == 24
 
 
