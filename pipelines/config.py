@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, ValidationInfo, field_validator, model_validator
 
 from pipelines.errors import ConfigError
 from pipelines.records import HistoryMode, ProfileAccess
@@ -32,6 +32,7 @@ MOST_COARSE = 8
 """Life stages that a first layer can tell apart; more users widen the finer layers."""
 
 Preset = Literal["tiny", "quick", "paper"]
+Language = Literal["en", "zh"]
 
 
 UNITS = {
@@ -413,8 +414,8 @@ class RunConfig(Strict):
     seed: int = Field(default=7, ge=0, le=2**31 - 1)
     """Draws the plan, the users and the model's sampling."""
 
-    language: Literal["en"] = "en"
-    """Language of all texts."""
+    language: Language = "en"
+    """Language of all texts: `en` or `zh`; names of APIs and parameters are ASCII in both."""
 
     model: str = Field(default="offline", min_length=1, max_length=200)
     """`offline`, or `openai:<model>` with OPENAI_BASE_URL and OPENAI_API_KEY in the environment."""
@@ -539,11 +540,12 @@ class RunConfig(Strict):
 
     @field_validator("scenarios", mode="before")
     @classmethod
-    def _named(cls, value: Any) -> Any:
+    def _named(cls, value: Any, seen: ValidationInfo) -> Any:
         if isinstance(value, str):
             value = [part for part in value.split(",") if part.strip()]
         if isinstance(value, list):
-            return [read_scenario(item) if isinstance(item, str) else item for item in value]
+            language = seen.data.get("language", "en")
+            return [read_scenario(item, language) if isinstance(item, str) else item for item in value]
         return value
 
     @model_validator(mode="after")
@@ -735,8 +737,8 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def read_scenario(item: str) -> ScenarioSpec:
-    """A scenario by name (a file in `scenarios/`) or by path.
+def read_scenario(item: str, language: str = "en") -> ScenarioSpec:
+    """A scenario by name (a file in `scenarios/`, or in `scenarios/<language>/`) or by path.
 
     Raises:
         ConfigError: when there is no such file, or it is not a scenario.
@@ -748,6 +750,8 @@ def read_scenario(item: str) -> ScenarioSpec:
         if name not in known:
             raise ConfigError(f"scenarios: no scenario {name[:100]!r}; write one of {', '.join(known)}, or the path of a .yaml file")
         path = SCENARIOS / f"{name}.yaml"
+        own = SCENARIOS / language / f"{name}.yaml"
+        path = own if language != "en" and own.is_file() else path
     data = read_yaml(path)
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: holds a {type(data).__name__}; write a mapping with name and description")

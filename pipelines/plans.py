@@ -48,6 +48,18 @@ OUTSIDE: tuple[tuple[str, str], ...] = (
     ("whittle_a_wooden_spoon", "Whittle a spoon out of a branch of cherry wood."),
     ("unjam_the_garage_door", "Unjam a garage door that is stuck halfway."),
 )
+_OUTSIDE_ZH = {
+    "carry_furniture_upstairs": "徒手把衣柜抬上三楼。",
+    "water_plants_in_person": "亲自过去给阳台上的番茄浇水。",
+    "sharpen_kitchen_knives": "用磨刀石把一套菜刀磨快。",
+    "settle_family_quarrel": "劝两个堂兄弟别再为遗产吵架。",
+    "predict_lottery_numbers": "预言这个周末的彩票号码。",
+    "walk_the_neighbours_dog": "牵着邻居的狗绕池塘走一圈。",
+    "tune_the_piano": "给一架走音的立式钢琴调音。",
+    "sweep_the_chimney": "赶在头场霜之前扫烟囱。",
+    "whittle_a_wooden_spoon": "用樱桃木枝削一把勺子。",
+    "unjam_the_garage_door": "把卡在半截的车库门弄活。",
+}
 """Wishes that no tool of any scenario serves: the control `no_tool` when the run has no other scenario to borrow from."""
 
 
@@ -332,7 +344,8 @@ class _Draw:
             for c in scenario.capabilities
             if c.open and c.name not in mine
         ]
-        wishes = list(OUTSIDE) if not borrowed or self.rng.random() < 0.5 else borrowed
+        outside = [(name, _OUTSIDE_ZH[name]) for name, _ in OUTSIDE] if self.cell.profile.language == "zh" else list(OUTSIDE)
+        wishes = outside if not borrowed or self.rng.random() < 0.5 else borrowed
         name, wants = self.rng.choice(wishes)
         return {"capability": name, "wants": wants}
 

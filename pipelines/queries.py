@@ -8,7 +8,6 @@ from typing import Any
 
 from pipelines.errors import ReplyError
 from pipelines.identify import posterior
-from pipelines.llm import prompts
 from pipelines.llm.prompts import Block, block
 from pipelines.records import API, History, PlannedArgument, PlannedCall, Platform, Profile, Query, Rejection, Scenario, Slot, Utility
 from pipelines.replies import QueriesReply
@@ -118,7 +117,7 @@ async def write_queries(ctx: Context, cell: Cell, slots: Sequence[Slot]) -> Stag
 
 
 async def _write_batch(ctx: Context, cell: Cell, batch: Sequence[Slot]) -> StageResult[Query]:
-    prompt = prompts.load("queries.write")
+    prompt = ctx.prompt("queries.write")
     values = {
         "scenario": cell.market,
         "platforms": cell.brief,

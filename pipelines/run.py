@@ -242,7 +242,7 @@ class Run:
 
     def key(self, name: str, inputs: Sequence[str]) -> str:
         """What a stage depends on: config, code version, its prompts, the bytes of the files it reads."""
-        refs = [prompts.load(prompt).ref for prompt in PROMPTS_OF.get(name, ())]
+        refs = [prompts.load(prompt, language=self.config.language).ref for prompt in PROMPTS_OF.get(name, ())]
         read = [self.manifest["stages"][one]["sha256"] for one in inputs]
         return digest(canonical([name, __version__, self.config.data(), refs, read]))
 
@@ -290,7 +290,7 @@ class Run:
             "sha256": file_digest(self.file(name)),
             "kept": total,
             "rejected": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
-            "prompts": [prompts.load(prompt).ref for prompt in PROMPTS_OF.get(name, ())],
+            "prompts": [prompts.load(prompt, language=self.config.language).ref for prompt in PROMPTS_OF.get(name, ())],
             "notes": notes,
         }
         self.write_manifest()

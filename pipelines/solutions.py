@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipelines.errors import ReplyError
-from pipelines.llm import prompts
 from pipelines.queries import Cell
 from pipelines.records import Query, Rejection, Solution, Source, ToolCall
 from pipelines.replies import SolutionReply
@@ -17,7 +16,7 @@ async def solve_queries(ctx: Context, cell: Cell, queries: Sequence[Query]) -> S
 
     A solution on a platform that does not exist is rejected here, everything else by the rules.
     """
-    prompt = prompts.load("solutions.solve")
+    prompt = ctx.prompt("solutions.solve")
 
     async def solve(query: Query) -> Solution | Rejection:
         values = {

@@ -11,7 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from pipelines.config import RunConfig
 from pipelines.errors import ChecksFailed
+from pipelines.llm import prompts
 from pipelines.llm.client import LLM
+from pipelines.llm.prompts import Prompt
 from pipelines.records import Record, Rejection
 
 In = TypeVar("In")
@@ -27,6 +29,10 @@ class Context:
     llm: LLM
     judges: tuple[LLM, ...] = ()
     """The models that judge; empty: the run's model."""
+
+    def prompt(self, name: str) -> Prompt:
+        """A prompt in the run's language."""
+        return prompts.load(name, language=self.config.language)
 
 
 @dataclass

@@ -89,7 +89,7 @@ def test_a_changed_prompt_makes_only_what_depends_on_it_again(pristine: Made, tm
     text = (folder / "queries.write.md").read_text(encoding="utf-8")
     (folder / "queries.write.md").write_text(text.replace("No two messages are alike.", "Never write two alike."), encoding="utf-8")
     original = prompts.load
-    monkeypatch.setattr(prompts, "load", lambda name: original(name, folder))
+    monkeypatch.setattr(prompts, "load", lambda name, language="en": original(name, folder, language))
     before = _calls(run)
     make_run(run)
     after = _calls(run)

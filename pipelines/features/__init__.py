@@ -12,7 +12,6 @@ from pipelines import normal
 from pipelines.errors import ChecksFailed, ReplyError
 from pipelines.features.clusters import Floats, Vectors, agreement, cluster, cosine_distances, reseeded, silhouette, vectors_of
 from pipelines.features.grouping import group_up
-from pipelines.llm import prompts
 from pipelines.llm.embeddings import embed
 from pipelines.records import API, FeatureKind, FeatureNode, Rejection, Scenario
 from pipelines.replies import FeaturesReply
@@ -25,6 +24,7 @@ SECOND_CLUSTERS = 24
 """So many clusters are named a second time, to see how far the result hangs on the seed."""
 MOST_DEPTH = 10
 OTHER = "other_details"
+_OTHER_DETAILS = {"en": "Details of single requests that fit no other feature.", "zh": "单次请求中不属于其他特征的细节。"}
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ async def _name_cluster(
     for attempt in range(2):
         try:
             reply, _ = await ctx.llm.ask(
-                prompts.load("features.name_cluster"), values, FeaturesReply, stage="features", subject=subject, repeat=repeat + attempt
+                ctx.prompt("features.name_cluster"), values, FeaturesReply, stage="features", subject=subject, repeat=repeat + attempt
             )
         except ReplyError as error:
             rejected.append(Rejection(stage="features", subject=subject, reason=error.reason, detail=error.detail[:500]))
@@ -190,9 +190,7 @@ async def _name_cluster(
     if left:
         names = ", ".join(leaf_of[number].name for number in sorted(left))
         rejected.append(Rejection(stage="features", subject=subject, reason="leaf_unplaced", detail=names[:500]))
-        found.append(
-            (OTHER, "request", "Details of single requests that fit no other feature.", sorted(int(number[1:]) for number in left))
-        )
+        found.append((OTHER, "request", _OTHER_DETAILS[ctx.config.language], sorted(int(number[1:]) for number in left)))
     return found, rejected
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pipelines.errors import ReplyError
 from pipelines.features.clusters import cluster, cosine_distances, vectors_of
-from pipelines.llm import prompts
 from pipelines.records import FeatureKind, FeatureNode, Rejection
 from pipelines.replies import FeatureGroupsReply
 from pipelines.stage import Context, StageResult, gather
@@ -72,14 +71,14 @@ async def _round(ctx: Context, nodes: dict[str, FeatureNode], roots: list[str], 
             adopted.update(parent.children)
         new_roots += [m for m in members if m not in adopted]
     if len(new_roots) >= len(roots):  # a model that groups nothing must not keep the loop alive
-        return _forced(nodes, new_roots, height)
+        return _forced(nodes, new_roots, height, ctx.config.language)
     return new_roots
 
 
 async def _name_group(ctx: Context, nodes: dict[str, FeatureNode], members: list[str], height: int) -> list[FeatureNode] | Rejection:
     values = {"features": [{"id": m, "name": nodes[m].name, "description": nodes[m].description, "kind": nodes[m].kind} for m in members]}
     try:
-        reply, _ = await ctx.llm.ask(prompts.load("features.group"), values, FeatureGroupsReply, stage="features", subject=members[0])
+        reply, _ = await ctx.llm.ask(ctx.prompt("features.group"), values, FeatureGroupsReply, stage="features", subject=members[0])
     except ReplyError as error:
         return Rejection(stage="features", subject=members[0], reason=error.reason, detail=error.detail[:500])
     left = set(members)
@@ -97,14 +96,17 @@ async def _name_group(ctx: Context, nodes: dict[str, FeatureNode], members: list
     return parents
 
 
-def _forced(nodes: dict[str, FeatureNode], roots: list[str], height: int) -> list[str]:
+_UNGROUPED = {"en": "Features that the model left ungrouped.", "zh": "模型没有归组的特征。"}
+
+
+def _forced(nodes: dict[str, FeatureNode], roots: list[str], height: int, language: str) -> list[str]:
     forced = []
     for kind in KINDS:
         same = [root for root in roots if nodes[root].kind == kind]
         if same:
             key = f"all_{kind}_{height}"
             nodes[key] = FeatureNode(
-                id=key, name=f"all {kind} features", description="Features that the model left ungrouped.",
+                id=key, name=f"all {kind} features", description=_UNGROUPED[language],
                 kind=kind, children=same, leaves=[], height=height,
             )  # fmt: skip
             forced.append(key)

@@ -12,7 +12,6 @@ from pipelines.histories.plan import PlannedEvent, draw_drift, plan_events
 from pipelines.histories.proof import Proof
 from pipelines.histories.telling import events_that_tell, preference_not_explained
 from pipelines.identify import TEACHERS, Ear, beliefs, settled
-from pipelines.llm import prompts
 from pipelines.llm.prompts import Block, block
 from pipelines.llm.schemas import first_error
 from pipelines.records import API, Event, History, Profile, Rejection, Scenario
@@ -134,7 +133,7 @@ class Writer:
         draft.tried += len(plan)
         try:
             reply, _ = await self.ctx.llm.ask(
-                prompts.load("histories.simulate"), values, HistoryReply, stage="histories", subject=draft.key, repeat=attempt
+                self.ctx.prompt("histories.simulate"), values, HistoryReply, stage="histories", subject=draft.key, repeat=attempt
             )
         except ReplyError as error:
             draft.rejected.append(_rejected(draft.key, error.reason, error.detail))

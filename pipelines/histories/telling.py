@@ -8,7 +8,6 @@ from functools import lru_cache
 
 from pipelines import normal
 from pipelines.errors import ReplyError
-from pipelines.llm import prompts
 from pipelines.records import Event, Scenario
 from pipelines.replies import ToldReply
 from pipelines.stage import Context
@@ -63,7 +62,7 @@ async def events_that_tell(ctx: Context, subject: str, events: Sequence[Event], 
     for attempt in range(2):
         try:
             reply, _ = await ctx.llm.ask(
-                prompts.load("histories.judge"), values, ToldReply, stage="histories", subject=subject, repeat=2 * repeat + attempt
+                ctx.prompt("histories.judge"), values, ToldReply, stage="histories", subject=subject, repeat=2 * repeat + attempt
             )
         except ReplyError:
             continue

@@ -27,7 +27,7 @@ from pipelines.llm.budget import Budget, read_prices
 from pipelines.llm.endpoint import SCHEMES, Endpoint, Request
 from pipelines.llm.ledger import Attempt, Entry, Ledger
 from pipelines.llm.outcome import Outcome, read, repair_of, validated
-from pipelines.llm.prompts import Prompt
+from pipelines.llm.prompts import SCHEMA_NAMED, Prompt
 from pipelines.llm.schemas import reply_schema
 from pipelines.llm.tries import Tries, passing, wait
 from pipelines.llm.wire import Body, Fault
@@ -141,7 +141,7 @@ class LLM:
             Unavailable: when the endpoint refuses the key or the request, or the ledger cannot be written.
         """
         messages = prompt.render(**values)
-        messages[0]["content"] += f"\n\nAnswer with one JSON object that fits the schema `{prompt.name}`."
+        messages[0]["content"] += f"\n\n{SCHEMA_NAMED[prompt.language].format(name=prompt.name)}"
         seed = (self._seed + 7919 * repeat) % 2**31
         request = Request(prompt.name, messages, reply_schema(prompt.name, reply), seed)
         about = (self._roles[prompt.header.sees], repeat, prompt.ref, stage, subject)
@@ -151,7 +151,7 @@ class LLM:
         except ReplyError as error:
             if error.reason not in ("invalid_reply", "empty_reply"):
                 raise
-            outcome = await self._whole_reply(repair_of(request, outcome.entry.content, error), *about)
+            outcome = await self._whole_reply(repair_of(request, outcome.entry.content, error, prompt.language), *about)
             return validated(outcome, reply), outcome.entry.mistake
 
     async def _whole_reply(self, request: Request, *about: Any) -> Outcome:

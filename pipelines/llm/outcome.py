@@ -12,6 +12,7 @@ from pipelines.llm.account import USABLE
 from pipelines.llm.endpoint import Request
 from pipelines.llm.hygiene import read_reply
 from pipelines.llm.ledger import Entry
+from pipelines.llm.prompts import REPAIR
 
 Reply = TypeVar("Reply", bound=BaseModel)
 
@@ -25,10 +26,10 @@ class Outcome:
     problem: ReplyError | None = None
 
 
-def repair_of(request: Request, content: str, error: ReplyError) -> Request:
+def repair_of(request: Request, content: str, error: ReplyError, language: str = "en") -> Request:
     """The same request with the bad reply and what is wrong with it."""
     said = [{"role": "assistant", "content": content[:20_000]}] if content else []
-    told = {"role": "user", "content": f"That reply cannot be used: {error.detail}\nSend the whole corrected JSON object."}
+    told = {"role": "user", "content": REPAIR[language].format(problem=error.detail)}
     return replace(request, messages=[*request.messages, *said, told], reply_limit=None)
 
 

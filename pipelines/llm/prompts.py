@@ -23,6 +23,15 @@ from pipelines.errors import ConfigError
 from pipelines.jsonio import digest, dumps
 
 PROMPTS = ROOT / "prompts"
+SCHEMA_NAMED = {
+    "en": "Answer with one JSON object that fits the schema `{name}`.",
+    "zh": "请只用一个 JSON 对象作答，它须符合模式 `{name}`。",
+}
+"""Language -> the last sentence of the system part. The offline model knows from it what is asked, and in which language."""
+REPAIR = {
+    "en": "That reply cannot be used: {problem}\nSend the whole corrected JSON object.",
+    "zh": "这个回答无法使用：{problem}\n请发送改正后的完整 JSON 对象。",
+}
 Reader = Literal["writer", "assistant", "judge", "solver", "builder"]
 
 
@@ -56,8 +65,9 @@ class Header(BaseModel):
 class Prompt:
     """One loaded prompt."""
 
-    def __init__(self, name: str, header: Header, system: str, user: str, text: str) -> None:
+    def __init__(self, name: str, header: Header, system: str, user: str, text: str, language: str = "en") -> None:
         self.name = name
+        self.language = language
         self.header = header
         self.ref = f"{name}@{header.version}-{digest(text)[:8]}"
         self._system = _ENVIRONMENT.from_string(system)
@@ -84,13 +94,13 @@ _ENVIRONMENT.filters["json"] = _json_filter
 
 
 @cache
-def load(name: str, folder: Path = PROMPTS) -> Prompt:
-    """Read and check one prompt.
+def load(name: str, folder: Path = PROMPTS, language: str = "en") -> Prompt:
+    """Read and check one prompt: `<name>.md` is English, `<language>/<name>.md` any other language.
 
     Raises:
         ConfigError: when the file is missing, or header and text disagree.
     """
-    path = folder / f"{name}.md"
+    path = folder / f"{name}.md" if language == "en" else folder / language / f"{name}.md"
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -107,7 +117,7 @@ def load(name: str, folder: Path = PROMPTS) -> Prompt:
         raise ConfigError(f"{path}: write a `## System` and a `## User` part")
     try:
         used = jinja2.meta.find_undeclared_variables(_ENVIRONMENT.parse(parts[2]))
-        prompt = Prompt(name, header, system.partition("## System\n")[2].strip(), user.strip(), text)
+        prompt = Prompt(name, header, system.partition("## System\n")[2].strip(), user.strip(), text, language)
     except jinja2.TemplateSyntaxError as error:
         raise ConfigError(f"{path}: line {error.lineno} of the text: {error.message}") from None
     if used != set(header.variables):

@@ -12,6 +12,7 @@ import unicodedata
 from datetime import date, timedelta
 from typing import NamedTuple
 
+from pipelines import normal_zh
 from pipelines.normal import chinese
 
 WORD_NUMBERS = {
@@ -65,8 +66,8 @@ def fold(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """The folded words of a text; an underscore separates."""
-    return re.findall(r"[^\W_]+", fold(text))
+    """The folded words of a text; an underscore separates. Chinese counts in pairs of characters."""
+    return [part for word in re.findall(r"[^\W_]+", fold(text)) for part in normal_zh.split_words(word)]
 
 
 def contains(text: str, part: str) -> bool:
@@ -104,6 +105,7 @@ def find_numbers(text: str) -> list[Found]:
             value = chinese.numeral(match.group())
             if value is not None:
                 found.append(Found(match.start(), match.end(), value))
+        found += [Found(*span) for span in normal_zh.find_numbers(low)]
         found = list({(f.start, f.end): f for f in found}.values())
     return sorted(found)
 
@@ -129,7 +131,8 @@ def find_dates(text: str, today: date) -> list[Found]:
         day = chinese.day_of(match, today)
         if day is not None:
             found.append(Found(match.start(), match.end(), day))
-    return found
+    found += [Found(*span) for span in normal_zh.find_dates(text, today)]
+    return list(dict.fromkeys(found))
 
 
 def _resolve(match: re.Match[str], today: date) -> date | None:
@@ -176,4 +179,5 @@ def find_times(text: str) -> list[Found]:
         said = chinese.time_of(match)
         if said is not None:
             found.append(Found(match.start(), match.end(), said))
-    return found
+    found += [Found(*span) for span in normal_zh.find_times(text)]
+    return list(dict.fromkeys(found))

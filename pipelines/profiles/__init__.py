@@ -12,7 +12,6 @@ from pydantic import JsonValue
 
 from pipelines.errors import ChecksFailed, ReplyError
 from pipelines.jsonio import canonical
-from pipelines.llm import prompts
 from pipelines.llm.schemas import first_error
 from pipelines.profiles.diversity import figures, no_twins, spread
 from pipelines.profiles.plausible import first_contradiction
@@ -180,7 +179,7 @@ async def assign_branch(
         }
         try:
             reply, _ = await ctx.llm.ask(
-                prompts.load("profiles.branch"), values, BranchReply, stage="profiles", subject=subject, repeat=attempt
+                ctx.prompt("profiles.branch"), values, BranchReply, stage="profiles", subject=subject, repeat=attempt
             )
         except ReplyError as error:
             result.rejected.append(Rejection(stage="profiles", subject=subject, reason=error.reason, detail=error.detail))

@@ -29,6 +29,7 @@ FICTION = re.compile(
     | (\+61\s?|\(?0)[2378]\)?\s?(5550|7010)\s?\d{4}                     # Australia, ACMA
     | (\+64\s?|\(?0)[34679]\)?\s?055\s?\d{4}                            # New Zealand: no subscriber number starts with 0
     | (\+65\s?)?5550\s?\d{4}                                            # Singapore: no subscriber number starts with 5
+    | (\+86\s?)?128[\s-]?\d{4}[\s-]?\d{4}                              # China: mobile numbers start with 13 to 19
     )""",
     re.VERBOSE,
 )
@@ -42,7 +43,7 @@ ZONE_OF_CODE = {
     "+1": ("America/", "Pacific/"),
 }
 
-_RETIRED = ("retired", "retiree", "pensioner")
+_RETIRED = ("retired", "retiree", "pensioner", "退休")
 _LONG_TRAINING = ("surgeon", "physician", "doctor", "professor", "judge", "lawyer", "pilot", "dentist", "veterinarian", "psychiatrist")
 _SHARED_HOMES = ("parent", "family")
 

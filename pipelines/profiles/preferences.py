@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from pipelines.errors import ReplyError
-from pipelines.llm import prompts
 from pipelines.llm.prompts import Block, block
 from pipelines.records import Preference, Rejection, Scenario
 from pipelines.replies import PreferencesReply, WishReply
@@ -120,7 +119,7 @@ class Chooser:
             subject = f"{scenario.id}.{next(iter(waiting))}"
             try:
                 reply, _ = await self.ctx.llm.ask(
-                    prompts.load("profiles.prefer"), values, PreferencesReply, stage="profiles", subject=subject, repeat=offset + attempt
+                    self.ctx.prompt("profiles.prefer"), values, PreferencesReply, stage="profiles", subject=subject, repeat=offset + attempt
                 )
             except ReplyError as error:
                 self.rejected.append(Rejection(stage="profiles", subject=subject, reason=error.reason, detail=error.detail[:500]))

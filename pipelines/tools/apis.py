@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from pipelines.config import ScenarioSpec
 from pipelines.errors import ChecksFailed, ReplyError
-from pipelines.llm import prompts
 from pipelines.records import API, Platform, Rejection, Scenario
 from pipelines.replies import ApiReply, ApisReply, PlatformGroupsReply
 from pipelines.stage import Context, StageResult, gather
@@ -34,7 +33,7 @@ async def expand_apis(ctx: Context, scenarios: Sequence[Scenario], specs: Sequen
         grown: StageResult[API] = StageResult()
         for platform in sorted(scenario.platforms, key=lambda p: not p.imported):
             if platform.imported and spec.platform is not None:
-                grown.kept += _imported(scenario, platform, spec)
+                grown.kept += _imported(scenario, platform, spec, ctx.config.language)
             else:
                 grown.kept += await _grow_platform(ctx, scenario, platform, grown)
         order = {platform.id: i for i, platform in enumerate(scenario.platforms)}
@@ -58,7 +57,15 @@ async def expand_apis(ctx: Context, scenarios: Sequence[Scenario], specs: Sequen
     return result
 
 
-def _imported(scenario: Scenario, platform: Platform, spec: ScenarioSpec) -> list[API]:
+_REAL_RETURN = {"en": "Whatever the real API returns.", "zh": "以真实接口的返回为准。"}
+
+
+def _language_asked(ctx: Context, scenario: Scenario) -> str | None:
+    """The language of new descriptions; beside imported APIs, whose words are what they are, none is asked for."""
+    return None if any(platform.imported for platform in scenario.platforms) else ctx.config.language
+
+
+def _imported(scenario: Scenario, platform: Platform, spec: ScenarioSpec, language: str) -> list[API]:
     assert spec.platform is not None
     return [
         API(
@@ -69,7 +76,7 @@ def _imported(scenario: Scenario, platform: Platform, spec: ScenarioSpec) -> lis
             capability=capability.name,
             group=f"{IMPORTED}/{api.group}" if api.group else IMPORTED,
             parameters=api.parameters,
-            returns=api.returns or "Whatever the real API returns.",
+            returns=api.returns or _REAL_RETURN[language],
         )
         for api, capability in zip(spec.platform.apis, scenario.capabilities, strict=True)
     ]
@@ -89,7 +96,7 @@ async def _grow_platform(ctx: Context, scenario: Scenario, platform: Platform, g
         for group, replies, rejected in await gather([item for item in wanted if item[1]], ask):
             grown.rejected += rejected
             for reply in replies:
-                problem = api_is_sound(reply, found, missing)
+                problem = api_is_sound(reply, found, missing, _language_asked(ctx, scenario))
                 if problem is None:
                     found[reply.capability] = _api(platform, group, reply)
                 else:
@@ -127,7 +134,7 @@ async def _ask_group(
         "shapes": [shape for name, shape in plan_shapes(ctx.config, scenario.id, offered).items() if name in wanted],
         "attempt": attempt + 1,
     }
-    prompt, subject = prompts.load("tools.expand_apis"), f"{platform.id}/{group}"
+    prompt, subject = ctx.prompt("tools.expand_apis"), f"{platform.id}/{group}"
     try:
         reply, _ = await ctx.llm.ask(prompt, values, ApisReply, stage="apis", subject=subject, repeat=attempt)
     except ReplyError as error:
@@ -180,7 +187,7 @@ async def _split(
     placed: set[str] = set()
     subject = "/".join((platform.id, *path))
     try:
-        reply, _ = await ctx.llm.ask(prompts.load("tools.expand_platform"), values, PlatformGroupsReply, stage="apis", subject=subject)
+        reply, _ = await ctx.llm.ask(ctx.prompt("tools.expand_platform"), values, PlatformGroupsReply, stage="apis", subject=subject)
         for group in reply.groups:
             mine = [name for name in names if name in group.capabilities and name not in placed]
             placed.update(mine)

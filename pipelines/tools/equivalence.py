@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipelines.errors import ReplyError
-from pipelines.llm import prompts
 from pipelines.records import API, Equivalence, Rejection, Scenario
 from pipelines.replies import MatchesReply
 from pipelines.stage import Context, gather
@@ -40,7 +39,7 @@ async def match_parameters(ctx: Context, scenario: Scenario, apis: Sequence[API]
         rows = [{"capability": c, "apis": [_told(api, names[api.platform]) for api in siblings[c]]} for c in capabilities]
         lost: list[Rejection] = []
         for attempt in range(ATTEMPTS):
-            prompt, subject = prompts.load("tools.match_parameters"), f"{scenario.id}/{capabilities[0]}"
+            prompt, subject = ctx.prompt("tools.match_parameters"), f"{scenario.id}/{capabilities[0]}"
             try:
                 reply, _ = await ctx.llm.ask(prompt, {"capabilities": rows}, MatchesReply, stage="apis", subject=subject, repeat=attempt)
                 return reply, lost

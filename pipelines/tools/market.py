@@ -8,10 +8,10 @@ from collections.abc import Collection, Sequence
 
 from pipelines.config import RunConfig, ScenarioSpec, identifier
 from pipelines.errors import ChecksFailed, ReplyError
-from pipelines.llm import prompts
 from pipelines.records import Capability, Platform, Rejection, Scenario, Situation, Trait, TraitLevel
 from pipelines.replies import ScenarioReply, TraitBandsReply
 from pipelines.stage import Context, StageResult, gather
+from pipelines.tools.rules import wrong_language
 from pipelines.world import dominates, ranking, weights_of
 
 ATTEMPTS = 4
@@ -31,7 +31,7 @@ async def expand_scenarios(ctx: Context, specs: Sequence[ScenarioSpec], taken: C
     Raises:
         ChecksFailed: when a scenario cannot be expanded in four attempts.
     """
-    prompt = prompts.load("tools.expand_scenario")
+    prompt = ctx.prompt("tools.expand_scenario")
     result: StageResult[Scenario] = StageResult()
 
     async def expand(spec: ScenarioSpec) -> tuple[Scenario, list[Rejection]]:
@@ -173,6 +173,14 @@ def _scenario(spec: ScenarioSpec, reply: ScenarioReply, config: RunConfig, capab
         )
     if spec.platform is not None and not any(p.imported for p in platforms):
         raise ReplyError("existing_platform_missing", spec.platform.name)
+    given = {c.description for c in _given_capabilities(spec)}
+    told = [*(t.description for t in traits), *(p.description for p in platforms if not p.imported)]
+    told += [*(level.phrase for p in platforms for level in p.traits.values()), *(c.description for c in capabilities)]
+    if spec.contexts is None:
+        told += [c.description for c in contexts]
+    foreign = wrong_language([text for text in told if text not in given], None if spec.platform is not None else config.language)
+    if foreign:
+        raise ReplyError("wrong_language", foreign)
     problem = none_dominated(platforms) or each_is_best_for_someone(platforms)
     if problem:
         raise ReplyError("platform_never_chosen", problem)
@@ -231,7 +239,7 @@ async def judge_traits(ctx: Context, scenario: Scenario, attempt: int) -> None:
         "traits": [{"name": t.name, "description": t.description} for t in scenario.traits],
         "phrases": [{"id": key, "trait": trait, "phrase": platform.traits[trait].phrase} for key, platform, trait in items],
     }
-    prompt = prompts.load("tools.judge_traits")
+    prompt = ctx.prompt("tools.judge_traits")
     reply, _ = await ctx.llm.ask(prompt, values, TraitBandsReply, stage="scenarios", subject=scenario.id, repeat=attempt)
     read = {band.id: band for band in reply.bands}
     wrong = []

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pipelines.llm.schemas import schema_problem
 from pipelines.records import API
 from pipelines.replies import ApiReply
+from pipelines.verify.leaks import description_is
 from pipelines.world import leaves
 
 _PROPERTY = re.compile(r"^[A-Za-z_][A-Za-z0-9_\-\[\]]{0,127}$")
 """No dots: a dotted path names a place inside nested arguments."""
 
 
-def api_is_sound(reply: ApiReply, found: dict[str, API], missing: set[str]) -> tuple[str, str] | None:
-    """Nothing, or (reason, detail) of what is wrong with a new API."""
+def api_is_sound(reply: ApiReply, found: dict[str, API], missing: set[str], language: str | None = None) -> tuple[str, str] | None:
+    """Nothing, or (reason, detail) of what is wrong with a new API; without a language none is asked for."""
     if reply.capability not in missing:
         return "unknown_capability", f"{reply.name} serves {reply.capability!r}, asked were {', '.join(sorted(missing))}"
     if reply.capability in found:
@@ -30,7 +31,26 @@ def api_is_sound(reply: ApiReply, found: dict[str, API], missing: set[str]) -> t
     if same:
         return "duplicate_api", f"{reply.name} repeats {same[0]}"
     problem = parameters_problem(reply.parameters)
-    return ("bad_parameters", f"{reply.name}: {problem}") if problem else None
+    if problem:
+        return "bad_parameters", f"{reply.name}: {problem}"
+    foreign = wrong_language([reply.description, reply.returns, *descriptions(reply.parameters)], language)
+    return ("wrong_language", f"{reply.name}: {foreign}") if foreign else None
+
+
+def wrong_language(texts: Iterable[str], language: str | None) -> str | None:
+    """The first description that is not in the run's language; with no language nothing is asked."""
+    if language is None:
+        return None
+    return next((problem for text in texts if (problem := description_is(text, language))), None)
+
+
+def descriptions(schema: Mapping[str, Any]) -> Iterator[str]:
+    """The descriptions of all parameters of a JSON Schema, nested ones too."""
+    for inner in (schema.get("properties") or {}).values():
+        if isinstance(inner, Mapping):
+            if inner.get("description"):
+                yield str(inner["description"])
+            yield from descriptions(inner)
 
 
 def parameters_problem(parameters: Mapping[str, Any]) -> str | None:

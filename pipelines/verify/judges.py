@@ -73,11 +73,10 @@ def what_a_judge_sees(item: Item) -> dict[str, Any]:
 
 async def _vote(llm: LLM, number: int, item: Item, values: dict[str, Any]) -> Vote:
     reason = ""
+    prompt = prompts.load("verify.judge", language=item.cell.profile.language)
     for attempt in range(TRIES):
         try:
-            reply, _ = await llm.ask(
-                prompts.load("verify.judge"), values, JudgeReply, stage="verify", subject=item.query.id, repeat=TRIES * number + attempt
-            )
+            reply, _ = await llm.ask(prompt, values, JudgeReply, stage="verify", subject=item.query.id, repeat=TRIES * number + attempt)
         except ReplyError as error:
             reason = f"{error.reason}: {error.detail}"[:500]
             continue

@@ -5,13 +5,16 @@ Each rule is a pure function: nothing when fine, else what is wrong. Its name is
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from pipelines import normal
+from pipelines import normal, normal_zh
 from pipelines.records import Platform, Profile, Scenario
 
+HAN_RUN = 7
+"""So many pairs in a row, which are eight Chinese characters, state it too."""
 RUN = 5
 """So many words in a row of a hidden preference, two of them longer than four letters, state it when said again."""
 
@@ -23,6 +26,20 @@ _FIRST_PERSON = (
     "i always choose",
     "my favourite platform",
     "my favorite platform",
+    *(
+        " ".join(normal.words(phrase))
+        for phrase in (
+            "我偏好",
+            "我更看重",
+            "我最看重",
+            "我最在意",
+            "我更在意",
+            "我更喜欢用",
+            "对我来说最重要",
+            "我一向只选",
+            "我最常用的平台",
+        )
+    ),
 )
 
 
@@ -89,14 +106,32 @@ def preference_not_stated(text: str, profile: Profile, scenario: Scenario) -> st
 
 
 def language_is(text: str, language: str) -> str | None:
-    """Most letters belong to the run's language."""
-    letters = [char for char in text if char.isalpha()]
-    if not letters:
+    """Most words belong to the run's language. A Chinese character counts as a word; addresses, codes and names of parameters as none."""
+    words = _WORDS.findall(_NO_WORDS.sub(" ", text))
+    if not words:
         return f"holds no words: {text!r}"
-    chinese = sum(unicodedata.name(char, "").startswith("CJK") for char in letters) / len(letters)
-    latin = sum(unicodedata.name(char, "").startswith("LATIN") for char in letters) / len(letters)
+    chinese = sum(unicodedata.name(word[0], "").startswith("CJK") for word in words) / len(words)
+    latin = sum(unicodedata.name(word[0], "").startswith("LATIN") for word in words) / len(words)
     share = chinese if language == "zh" else latin
-    return f"only {share:.0%} of the letters are {language}: {text!r}" if share < 0.6 else None
+    return f"only {share:.0%} of the words are {language}: {text!r}" if share < 0.6 else None
+
+
+def description_is(text: str, language: str) -> str | None:
+    """A description of an API, a platform or a trait is in the run's language, without a phrase in the other one.
+
+    A Chinese one may hold names (`IANA`, `JSON`) but not three English words in a row; an English one may quote a word of three characters.
+    """
+    problem = language_is(text, language) if any(char.isalpha() for char in text) else None
+    foreign = (_ENGLISH_PHRASE if language == "zh" else _CHINESE_PHRASE).search(text)
+    if problem is None and foreign is not None:
+        problem = f"{foreign.group()!r} is not {language}: {text!r}"
+    return problem
+
+
+_WORDS = re.compile(rf"[{normal_zh.HAN}]|[^\W\d_{normal_zh.HAN}]+(?:['’-][^\W\d_{normal_zh.HAN}]+)*")
+_NO_WORDS = re.compile(r"[\w.+-]+@[\w.-]+|https?://\S+|[A-Za-z]+/[A-Za-z_/]+|[A-Za-z]*[_\d][A-Za-z\d_-]*", re.ASCII)
+_ENGLISH_PHRASE = re.compile(r"[A-Za-z]*[a-z]{2,}(?: [A-Za-z]*[a-z]{2,}){2,}")
+_CHINESE_PHRASE = re.compile(rf"[{normal_zh.HAN}]{{4,}}")
 
 
 def not_a_duplicate(text: str, earlier: Sequence[frozenset[str]]) -> str | None:
@@ -123,4 +158,6 @@ def _hidden_names(scenario: Scenario) -> list[str]:
 def _runs(words: str) -> tuple[str, ...]:
     told = normal.words(words)
     runs = [told[i : i + RUN] for i in range(len(told) - RUN + 1)]
-    return tuple(" ".join(run) for run in runs if sum(len(word) > 4 for word in run) >= 2)
+    pairs = [told[i : i + HAN_RUN] for i in range(len(told) - HAN_RUN + 1)]
+    found = [run for run in runs if sum(len(word) > 4 for word in run) >= 2]
+    return tuple(" ".join(run) for run in (*found, *(run for run in pairs if not any(word.isascii() for word in run))))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pipelines.errors import ReplyError
-from pipelines.llm import prompts
 from pipelines.llm.prompts import block
 from pipelines.records import Solution
 from pipelines.replies import SolutionReply
@@ -61,7 +60,7 @@ async def _try(ctx: Context, item: Item, condition: str) -> Literal["fails", "pa
     }  # fmt: skip
     try:
         reply, _ = await ctx.llm.ask(
-            prompts.load("solutions.solve"), values, SolutionReply, stage="verify", subject=f"{item.query.id}/{condition}", repeat=1
+            ctx.prompt("solutions.solve"), values, SolutionReply, stage="verify", subject=f"{item.query.id}/{condition}", repeat=1
         )
     except ReplyError:
         return "fails"

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from pipelines import normal
+from pipelines import normal, normal_zh
 from pipelines.normal import units
 
 TINY = 1e-9
@@ -27,7 +27,11 @@ def said(value: JsonValue, words: str, path: str, schema: dict[str, Any], today:
         today: Relative dates count from here, the day of the query's own clock.
     """
     if isinstance(value, bool):
-        name = {normal.stem(w) for w in normal.words(f"{path.replace('.', ' ')} {schema.get('description', '')}")} - _COMMON
+        name = (
+            {normal.stem(w) for w in normal.words(f"{path.replace('.', ' ')} {schema.get('description', '')}")}
+            - _COMMON
+            - normal_zh.COMMON_PAIRS
+        )
         name |= {normal.stem(w) for w in _camel(path)}
         return value and bool(name & {normal.stem(w) for w in normal.words(words)})
     if isinstance(value, (int, float)):

@@ -15,7 +15,8 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any
 
-from pipelines import normal
+from pipelines import normal, normal_zh
+from pipelines.llm.offline import chinese
 from pipelines.llm.offline.knowledge import SLOT, Concept
 
 SMALL = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
@@ -42,23 +43,31 @@ def draw(rng: random.Random, name: str, concept: Concept, situation: str | None,
     if kind == "array":
         values = list(dict.fromkeys(bare(v) for v in concept.values(situation)))
         picked = rng.sample(values, min(len(values), rng.randint(*concept.count)))
-        return Value(picked, listed(picked))
+        return Value(picked, chinese.listed(picked) if concept.language == "zh" else listed(picked))
     if kind == "code":
         code = fill_pattern(rng, concept.pattern or "####")
         return Value(code, code)
     if kind == "date":
         day = today + timedelta(days=rng.randint(*concept.days))
-        return Value(day.isoformat(), say_date(rng, day, today))
+        return Value(day.isoformat(), (chinese.say_date if concept.language == "zh" else say_date)(rng, day, today))
     if kind == "time":
         low, high = concept.range or (8, 20)
         hour, minute = rng.randint(int(low), int(high)), rng.choice([0, 0, 0, 15, 30, 30, 45])
-        return Value(f"{hour:02d}:{minute:02d}", say_time(rng, hour, minute))
+        return Value(f"{hour:02d}:{minute:02d}", (chinese.say_time if concept.language == "zh" else say_time)(rng, hour, minute))
     amount = _amount(rng, concept, situation, chosen)
+    if concept.language == "zh":
+        return Value(amount, _in_chinese(rng, amount, concept))
     if kind == "money":
         return Value(amount, f"${amount:,}" if rng.random() < 0.85 else f"{amount:,} dollars")
     if kind == "integer" and 0 < amount <= 12 and rng.random() < 0.5:
         return Value(int(amount), SMALL[int(amount)])
     return Value(amount, f"{amount:,}" if amount >= 10_000 else str(amount))
+
+
+def _in_chinese(rng: random.Random, amount: float, concept: Concept) -> str:
+    if concept.type == "money":
+        return chinese.say_money(rng, amount)
+    return chinese.say_count(rng, int(amount), concept) if concept.type == "integer" else f"{amount:g}"
 
 
 def _amount(rng: random.Random, concept: Concept, situation: str | None, chosen: Mapping[str, Value]) -> Any:
@@ -156,7 +165,7 @@ def frames(templates: tuple[str, ...], slot: str) -> tuple[Frame, ...]:
         marks = [match for match in SLOT.finditer(template) if match.group(1) in ("", slot)]
         for mark in marks:
             before = SLOT.split(template[: mark.start()])[-1].lower()
-            after = SLOT.split(template[mark.end() :])[0].lower().rstrip("?.! ")
+            after = SLOT.split(template[mark.end() :])[0].lower().rstrip("?.! ？。！")
             found.append(Frame(before, after))
     return tuple(found)
 
@@ -197,7 +206,7 @@ def _fit(low: str, reading: Reading, frame: Frame) -> int:
         return 0
     after = frame.after
     follows = bool(after) and low[reading.end :].startswith(after)
-    if after.strip() and not follows and not before.strip():
+    if after.strip() and not follows and (not before.strip() or not after.isascii()):  # a Chinese measure word must be there
         return 0
     return 1 + len(before) + (2 * len(after) if follows else 0)
 
@@ -217,7 +226,7 @@ def _candidates(text: str, low: str, concept: Concept, today: date) -> list[Read
     if kind == "boolean":
         return [
             Reading(True, at, at + len(clause), 1)
-            for clause in (c.lower().rstrip(".") for c in concept.say)
+            for clause in (c.lower().rstrip(".。") for c in concept.say)
             if (at := low.find(clause)) >= 0
         ]
     if kind == "date":
@@ -240,16 +249,18 @@ def _candidates(text: str, low: str, concept: Concept, today: date) -> list[Read
 
 def _numbers(low: str, kind: str) -> list[Reading]:
     found = []
-    for item in normal.find_numbers(low):
+    numbers = [normal.Found(*span) for span in normal_zh.find_numbers(low)] if chinese.is_chinese(low) else normal.find_numbers(low)
+    for item in numbers:
         value = float(str(item.value))
         start, end = item.start, item.end
-        dollars = low[start - 1 : start] == "$" or low[end:].startswith(" dollars")
+        after = next((word for word in (" dollars", *chinese.MONEY_AFTER) if low.startswith(word, end)), "")
+        dollars = low[start - 1 : start] == "$" or bool(after)
         if (kind == "money") != dollars:
             continue
         if low[start - 1 : start] == "$":
             start -= 1
         elif dollars:
-            end += len(" dollars")
+            end += len(after)
         argument: Any = int(value) if value.is_integer() else value
         found.append(Reading(argument, start, end, 1))
     return found
@@ -266,14 +277,15 @@ def _find_word(low: str, word: str) -> list[int]:
     at = low.find(word)
     while at >= 0:
         end = at + len(word)
-        if not _inside_word(low[at - 1 : at]) and not _inside_word(low[end : end + 1]):
+        if not _inside_word(low[at - 1 : at], word[0]) and not _inside_word(low[end : end + 1], word[-1]):
             found.append(at)
         at = low.find(word, at + 1)
     return found
 
 
-def _inside_word(char: str) -> bool:
-    return bool(char) and (char.isalnum() or char in "'’")
+def _inside_word(char: str, edge: str) -> bool:
+    """Does a neighbour belong to the same word as the edge of a value? Chinese words have no edges."""
+    return bool(char) and (char.isalnum() or char in "'’") and max(char, edge) < "\u2e80"
 
 
 def _join(low: str, found: list[Reading]) -> list[Reading]:
@@ -283,7 +295,7 @@ def _join(low: str, found: list[Reading]) -> list[Reading]:
     for reading in found:
         if runs and reading.start < runs[-1][-1].end:
             continue
-        if runs and re.fullmatch(r",? (?:and )?|, ?", low[runs[-1][-1].end : reading.start]):
+        if runs and re.fullmatch(r",? (?:and )?|, ?|、|，?(?:和|以及|还有)", low[runs[-1][-1].end : reading.start]):
             runs[-1].append(reading)
         else:
             runs.append([reading])

@@ -14,6 +14,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from pipelines.jsonio import canonical
+from pipelines.llm.offline import chinese
 from pipelines.llm.offline.knowledge import HERE, Concept, Situation, Trait, read_bank
 
 
@@ -52,9 +53,20 @@ class Lexicon:
 def lexicon(language: str) -> Lexicon:
     """The generic lexicon of a language."""
     data = read_bank(HERE / language / "_generic.yaml")
+    if language != "en":
+        data = _worded(lexicon("en"), data, language)
     data["traits"] = [Trait.model_validate(item) for item in data["traits"]]
     data["situations"] = [Situation.model_validate(item) for item in data["situations"]]
     return Lexicon(**data)
+
+
+def _worded(base: Lexicon, own: dict[str, Any], language: str) -> dict[str, Any]:
+    """Another language's words for the kinds that the English lexicon tells apart by parameter name."""
+    kinds = {
+        name: {**entry, "concept": {**entry["concept"], **own["kinds"][name], "language": language}} for name, entry in base.kinds.items()
+    }
+    fallback = {name: {**entry, **own["fallback"][name], "language": language} for name, entry in base.fallback.items()}
+    return {**vars(base), "traits": [], "situations": [], **own, "kinds": kinds, "fallback": fallback}
 
 
 def words_of(name: str) -> list[str]:
@@ -70,10 +82,15 @@ def guess(path: str, description: str, schema: dict[str, Any], language: str) ->
 
 @lru_cache(maxsize=20_000)
 def _guess(path: str, description: str, schema_text: str, language: str) -> Concept:
-    schema = json.loads(schema_text)
+    return _guessed(path, description, json.loads(schema_text), language).model_copy(update={"language": language})
+
+
+def _guessed(path: str, description: str, schema: dict[str, Any], language: str) -> Concept:
     lex = lexicon(language)
     words = words_of(path)
     noun = " ".join(words) or path
+    if language == "zh":
+        noun = chinese.noun(description) or noun
     kind = schema.get("type")
     if isinstance(kind, list):
         kind = next((item for item in kind if item != "null"), "string")
@@ -171,6 +188,8 @@ _TRAILING = re.compile(
 
 def phrase(description: str) -> str:
     """What a tool does, as something one can ask for: "get the weather", from its description."""
+    if chinese.is_chinese(description):
+        return chinese.phrase(description)
     first = re.split(r"(?<=[.!?])\s|\n|[;(]", description.strip() or "do it")[0].strip(" .!?")
     first = _LEADING.sub("", first)
     first = _TRAILING.sub("", first).strip(" ,.")

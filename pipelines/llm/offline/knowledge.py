@@ -14,6 +14,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from pipelines.llm.offline.overlay import translated
+
 HERE = Path(__file__).parent
 SLOT = re.compile(r"\{([a-z_]*)\}")
 PARAM = re.compile(r"(?P<path>[A-Za-z_][\w.]*):(?P<concept>[a-z_]+)(?P<required>!?)(?:=(?P<default>\S+))?")
@@ -53,6 +55,8 @@ class Situation(Part):
     """Whole sentences that a person in this situation adds to a request."""
     trace: list[str] = Field(min_length=6)
     """Fragments that follow a past action: "as a birthday present for a friend"."""
+    language: str = "en"
+    """Language of its sentences."""
     shown_by_bank: bool = False
     """The banks alone show this situation, so that a cue is optional."""
 
@@ -79,6 +83,8 @@ class Concept(Part):
     """How far ahead a date lies."""
     feature: str | None = None
     """The basic feature of a person that can fill it."""
+    language: str = "en"
+    """Language in which its values are said."""
 
     def values(self, situation: str | None) -> list[str]:
         """Raw bank entries for one situation, or all of them."""
@@ -220,7 +226,24 @@ def load(name: str, language: str) -> Knowledge | None:
 
 @cache
 def _read(path: Path) -> Knowledge:
-    return Knowledge.model_validate(read_bank(path))
+    language, data = path.parent.name, read_bank(path)
+    if language != "en":
+        data = translated(
+            read_bank(HERE / "en" / path.name), data, language, dict(zip(life_stages("en"), life_stages(language), strict=True))
+        )
+    return Knowledge.model_validate(data)
+
+
+@cache
+def life_stages(language: str) -> tuple[str, ...]:
+    """The stages of life that the people of a language have; the order is the same in all."""
+    return tuple(read_bank(HERE / language / "_people.yaml")["life_stages"])
+
+
+@cache
+def phrases(language: str) -> dict[str, Any]:
+    """Fixed words of the offline model in a language."""
+    return dict(read_bank(HERE / language / "_style.yaml")["phrases"])
 
 
 def read_bank(path: Path) -> Any:

@@ -29,9 +29,10 @@ def expand_scenario(call: Call) -> dict[str, Any]:
     if not known or len(offered) < wanted["capabilities"]:
         offered += [{"name": name, "description": text, "open": True} for name, text in lex.further_capabilities()]
     base = [*capabilities, *offered]
-    for prefix, text in _DERIVED.items():
-        about = [(item["name"], str(item["description"]).rstrip(".")) for item in base]
-        offered += [{"name": f"{prefix}_{name}"[:64], "description": f"{text}: {what}.", "open": False} for name, what in about]
+    fixed = knowledge.phrases(call.language)
+    for prefix, text in fixed["derived"].items():
+        about = [(item["name"], str(item["description"]).rstrip(".。")) for item in base]
+        offered += [{"name": f"{prefix}_{name}"[:64], "description": text.format(what=what), "open": False} for name, what in about]
     for item in offered:
         if len(capabilities) < wanted["capabilities"] and item["name"] not in names:
             capabilities.append(item)
@@ -45,33 +46,25 @@ def expand_scenario(call: Call) -> dict[str, Any]:
     if len(platforms) < wanted["platforms"]:
         platforms = _invented(call, platforms, wanted["platforms"], existing, given, [t.name for t in traits])
     return {
-        "traits": [{"name": t.name, "description": f"{t.what[0].upper()}{t.what[1:]}."} for t in traits],
+        "traits": [{"name": t.name, "description": f"{t.what[0].upper()}{t.what[1:]}{fixed['marks']['stop']}"} for t in traits],
         "contexts": [{"hours": [7, 21], **c} for c in contexts],
         "capabilities": capabilities,
         "platforms": platforms,
     }
 
 
-_DERIVED = {
-    "past": "Show when this was done before",
-    "estimate": "Estimate what this would cost",
-    "remind": "Set a reminder for this",
-}
-"""When more capabilities are wanted than anybody thought of, each one has its past, its price and its reminder."""
-
-
 def _invented(
     call: Call, known: list[dict[str, Any]], count: int, existing: dict[str, Any] | None, given: dict[str, Any], traits: list[str]
 ) -> list[dict[str, Any]]:
     """Invented platforms: each leads somewhere, none dominates."""
-    lex, rng = generic.lexicon(call.language), call.rng
+    lex, rng, fixed = generic.lexicon(call.language), call.rng, knowledge.phrases(call.language)
     niche = " ".join(generic.words_of(given["name"].replace("-", "_"))) or given["name"]
     names = rng.sample(lex.platform_names, len(lex.platform_names))
     texts = rng.sample(lex.platform_texts, len(lex.platform_texts))
     levels = [[t["level"] for t in p["traits"]] for p in known]
     made = list(known)
     if existing:
-        made.append({"name": existing["name"], "description": existing["description"] or f"The given {niche} service."})
+        made.append({"name": existing["name"], "description": existing["description"] or fixed["given"].format(niche=niche)})
         levels.append(_levels(rng, levels, len(traits)))
     while len(made) < count:
         i = len(made)
@@ -85,7 +78,7 @@ def _invented(
                 {
                     "trait": t,
                     "level": level,
-                    "phrase": lex.levels.get(t, ["weak", "fair", "strong"])[0 if level < 0.4 else 1 if level < 0.7 else 2],
+                    "phrase": lex.levels.get(t, fixed["levels"])[0 if level < 0.4 else 1 if level < 0.7 else 2],
                 }
                 for t, level in zip(traits, row, strict=True)
             ],
@@ -120,9 +113,14 @@ def expand_platform(call: Call) -> dict[str, Any]:
             group = (generic.words_of(capability["name"]) or ["other"])[0] if group in within else group
         groups.setdefault(group, []).append(capability["name"])
     texts = known.groups if known else {}
+    fixed = knowledge.phrases(call.language)
     return {
         "groups": [
-            {"name": name, "description": texts.get(name, f"Everything about {name.replace('_', ' ')}."), "capabilities": names}
+            {
+                "name": name,
+                "description": texts.get(name, fixed["group"].format(name=fixed["groups"].get(name, name.replace("_", " ")))),
+                "capabilities": names,
+            }
             for name, names in groups.items()
         ]
     }
@@ -149,36 +147,36 @@ def expand_apis(call: Call) -> dict[str, Any]:
     for capability in call.blocks["capabilities"]:
         text = texts.get(capability["name"])
         if known is not None and text is not None and platform in text.apis:
-            apis.append(_known_api(known, text, platform))
+            apis.append(_known_api(known, text, platform, call.language))
         else:
             apis.append(_invented_api(call, platform, capability, siblings.get(capability["name"])))
     return {"apis": apis}
 
 
-def _known_api(known: Knowledge, capability: CapabilityText, platform: str) -> dict[str, Any]:
+def _known_api(known: Knowledge, capability: CapabilityText, platform: str, language: str) -> dict[str, Any]:
     api: ApiText = capability.apis[platform]
+    fixed = knowledge.phrases(language)
     turn = [p.name for p in known.platforms].index(platform)
     parameters: dict[str, Any] = {"type": "object", "properties": {}, "required": []}
     for use in api.uses:
-        _put(parameters, use, parameter_schema(known.concepts[use.concept], turn, use.default))
+        _put(parameters, use, parameter_schema(known.concepts[use.concept], turn, use.default), fixed)
     return {
         "name": api.name,
         "capability": capability.name,
         "description": api.text,
         "parameters": _tidy(parameters),
-        "returns": "The matching entries." if _verb_group(capability.name) == "look_up" else "A confirmation with its number.",
+        "returns": fixed["entries" if _verb_group(capability.name) == "look_up" else "confirmation"],
     }
 
 
-def _put(parameters: dict[str, Any], use: ParameterUse, schema: dict[str, Any]) -> None:
+def _put(parameters: dict[str, Any], use: ParameterUse, schema: dict[str, Any], fixed: dict[str, Any]) -> None:
     *parents, last = use.path.split(".")
     place = parameters
     for parent in parents:
         if use.required and parent not in place["required"]:
             place["required"].append(parent)
-        place = place["properties"].setdefault(
-            parent, {"type": "object", "description": f"The {parent.replace('_', ' ')}.", "properties": {}, "required": []}
-        )
+        what = fixed["object"].format(name=fixed["objects"].get(parent, parent.replace("_", " ")))
+        place = place["properties"].setdefault(parent, {"type": "object", "description": what, "properties": {}, "required": []})
     place["properties"][last] = schema
     if use.required:
         place["required"].append(last)
@@ -196,7 +194,9 @@ def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
 
 def parameter_schema(concept: Concept, turn: int, default: str | None = None) -> dict[str, Any]:
     """JSON Schema of a parameter that takes a concept."""
-    schema: dict[str, Any] = {"description": concept.what[turn % len(concept.what)].rstrip(".") + "."}
+    schema: dict[str, Any] = {
+        "description": concept.what[turn % len(concept.what)].rstrip(".。") + ("。" if concept.language == "zh" else ".")
+    }
     kind = concept.type
     if kind in ("integer", "number"):
         schema["type"] = kind
@@ -264,6 +264,14 @@ _FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 """Optional parameters that show a form when the shape asks for it."""
+
+
+def _in_words(name: str, schema: dict[str, Any], words: dict[str, str]) -> dict[str, Any]:
+    """A form with its descriptions in the language of the run."""
+    inner = {part: _in_words(part, form, words) for part, form in (schema.get("properties") or {}).items()}
+    return {**schema, "description": words[name], **({"properties": inner} if inner else {})}
+
+
 _FILLERS = ("priority", "language", "repeat", "currency", "notes", "sort", "days")
 
 
@@ -287,7 +295,7 @@ def _invented_api(call: Call, platform: str, capability: dict[str, Any], sibling
     style = "camel" if sum(map(ord, platform)) % 2 else "snake"
     lex = generic.lexicon(call.language)
     name = generic.rename(rng, capability["name"], style, lex)
-    description = str(capability["description"]).strip().rstrip(".")
+    stop, description = knowledge.phrases(call.language)["marks"]["stop"], str(capability["description"]).strip().rstrip(".。")
     if sibling is not None:
         while name == sibling["name"]:
             name = generic.rename(rng, f"{capability['name']}_{rng.choice(['now', 'here', 'request', 'service'])}", style, lex)
@@ -302,6 +310,7 @@ def _invented_api(call: Call, platform: str, capability: dict[str, Any], sibling
             kind = item.rstrip("!")
             if kind in _FORMS:
                 name_of, schema = _FORMS[kind]
+                schema = _in_words(name_of, schema, knowledge.phrases(call.language)["forms"])
                 parameters["properties"][name_of if style == "snake" else generic._styled(name_of.split("_"), "camel")] = schema
                 continue
             concept = Concept.model_validate(lex.kinds[kind]["concept"])
@@ -314,9 +323,9 @@ def _invented_api(call: Call, platform: str, capability: dict[str, Any], sibling
     return {
         "name": name,
         "capability": capability["name"],
-        "description": f"{description}." if sibling is None else f"{_again(description)}.",
+        "description": (description if sibling is None else _again(description)) + stop,
         "parameters": parameters,
-        "returns": "The result, or an error with its reason.",
+        "returns": knowledge.phrases(call.language)["result"],
     }
 
 

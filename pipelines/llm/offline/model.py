@@ -37,7 +37,8 @@ RATES: dict[str, float] = {
 """How often each mistake is made: per reply, per query worded, or per event told."""
 
 _TAGGED = re.compile(r"<(?P<tag>[a-z_]+)>\n(?P<json>.*?)\n</(?P=tag)>", re.DOTALL)
-_SCHEMA = re.compile(r"fits the schema `([a-z_.]+)`")
+_SCHEMA = re.compile(r"(?:fits the schema|(?P<zh>须符合模式)) `(?P<name>[a-z_.]+)`")
+"""The closing sentences of `prompts.SCHEMA_NAMED`: which question this is, and in which language."""
 
 
 class Unanswerable(Exception):
@@ -94,15 +95,15 @@ def answer(body: Mapping[str, Any], seed: int, rates: Mapping[str, float] = RATE
         found = {m["tag"]: _parsed(m["json"]) for text in texts for m in _TAGGED.finditer(text) if m["tag"] != "example"}
         return solving.answer(body, texts, found, random.Random(_entropy(seed, body.get("seed"), texts))), ""
     named = _SCHEMA.search(texts[0]) if texts else None
-    if named is None or named.group(1) not in HANDLERS:
+    if named is None or named["name"] not in HANDLERS:
         raise Unanswerable("the offline model answers only the prompts of this pipeline")
     rng = random.Random(_entropy(seed, body.get("seed"), texts))
     blocks: dict[str, Any] = {}
     for text in texts[:2]:
         for match in _TAGGED.finditer(text):
             blocks[match["tag"]] = _parsed(match["json"])
-    call = Call(blocks, rng, "en", rates)
-    reply = json.dumps(HANDLERS[named.group(1)](call), ensure_ascii=False)
+    call = Call(blocks, rng, "zh" if named["zh"] else "en", rates)
+    reply = json.dumps(HANDLERS[named["name"]](call), ensure_ascii=False)
     if len(texts) <= 2 and call.slips("bad_json"):
         call.mistakes = [*call.mistakes, "bad_json"]
         reply = reply[: rng.randrange(len(reply) // 2, len(reply))]

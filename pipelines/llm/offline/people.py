@@ -31,6 +31,11 @@ def _bank(language: str) -> Facts:
     return bank
 
 
+def described(feature: str, language: str) -> str:
+    """What a feature is, in a language."""
+    return str(_bank(language)["features"][feature]["description"])
+
+
 FEATURES: dict[str, Facts] = _bank("en")["features"]
 LIFE_STAGES: list[str] = list(_bank("en")["life_stages"])
 
@@ -89,6 +94,13 @@ def _distinct(count: int, make: Callable[[int], Facts], keys: list[str]) -> list
 def feature_value(rng: Random, feature: str, person: Facts, language: str) -> Any:
     """A value of one feature that fits everything else known of the person."""
     return _Draft(rng, language, {f: v for f, v in person.items() if f != feature}).fill(*CORE, feature).facts[feature]
+
+
+def _name_parts(name: str) -> list[str]:
+    """Given names first, the surname last; a Chinese name begins with its surname, of one character."""
+    if len(name) > 1 and "\u3400" <= name[0] <= "\u9fff":
+        return [name[1:], name[0]]
+    return name.split(" ")
 
 
 class _Draft:
@@ -161,7 +173,7 @@ class _Draft:
 
     def gender(self) -> str:
         """By weight, among those whose names include the given name, if that is known."""
-        weights, given = self.bank["gender_weights"], self.facts.get("name", "").split(" ")[0]
+        weights, given = self.bank["gender_weights"], _name_parts(self.facts.get("name", ""))[0]
         banks = [self.bank["shared"], *self.bank["heritages"].values()]
         fits = {g: w for g, w in weights.items() if any(given in b.get(g, ()) for b in banks)}
         return str(self.pick(fits or weights))
@@ -179,12 +191,12 @@ class _Draft:
 
     def acquaintance(self, kin: str) -> str:
         name = own = self.facts["name"]
-        while own.split(" ")[0] == name.split(" ")[0]:
+        while _name_parts(own)[0] == _name_parts(name)[0]:
             name = self.full_name(self.pick(self.bank["gender_weights"]), self.bank["plain_name"], kin)
         return str(name)
 
     def surname(self) -> str:
-        return str(self.facts["name"].split(" ")[-1].split("-")[0])
+        return _name_parts(self.facts["name"])[-1].split("-")[0]
 
     def heritage(self) -> Facts:
         return dict(self.bank["heritages"].get(self.bank["family"].get(self.surname()), {}))
@@ -212,8 +224,13 @@ class _Draft:
         figures = iter(str(size + line % size)[1:])
         return "".join(next(figures) if letter == "#" else letter for letter in phones[line // size])
 
+    def spelled(self, part: str) -> str:
+        """A part of a name in Latin letters: Chinese characters by their sound."""
+        return "".join(self.bank.get("sounds", {}).get(char, char) for char in part)
+
     def mail(self, work: bool) -> str:
-        words = unicodedata.normalize("NFKD", self.facts["name"]).casefold().split(" ")
+        spelled = [self.spelled(part) for part in _name_parts(self.facts["name"])]
+        words = [unicodedata.normalize("NFKD", word).casefold() for word in spelled]
         *given, last = ["".join(c for c in word if "a" <= c <= "z") for word in words]
         initials = "".join(part[:1] for part in given)
         parts = [initials, last] if work else [*given[:1], *initials[1:], last]

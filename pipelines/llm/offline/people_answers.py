@@ -14,17 +14,17 @@ from pipelines.llm.schemas import first_error
 if TYPE_CHECKING:
     from pipelines.llm.offline.model import Call
 
-_DETAILS: dict[str, tuple[str, str]] = {
-    "date": ("timing", "When something is to happen."),
-    "time": ("timing", "When something is to happen."),
-    "integer": ("amounts", "How many or how long."),
-    "number": ("amounts", "How many or how long."),
-    "money": ("budget", "What it may cost."),
-    "boolean": ("extras", "Things that are switched on for one request."),
-    "enum": ("options", "One of a few ways to have it done."),
-    "code": ("references", "Numbers of earlier orders and entries."),
-    "array": ("lists", "Several things named at once."),
-    "string": ("subject", "What the request is about."),
+_DETAILS: dict[str, str] = {
+    "date": "timing",
+    "time": "timing",
+    "integer": "amounts",
+    "number": "amounts",
+    "money": "budget",
+    "boolean": "extras",
+    "enum": "options",
+    "code": "references",
+    "array": "lists",
+    "string": "subject",
 }
 _AREAS: dict[str, tuple[str, ...]] = {
     "identity": ("name", "birthday", "language", "passport_country", "emergency_contact", "loyalty_number", "gender"),
@@ -47,23 +47,25 @@ def _known_parameters(language: str) -> dict[tuple[str, str], Concept]:
                 for use in api.uses:
                     concept = known.concepts[use.concept]
                     for text in concept.what:
-                        found.setdefault((use.path, text.rstrip(".") + "."), concept)
+                        found.setdefault((use.path, text.rstrip(".。") + ("。" if concept.language == "zh" else ".")), concept)
     return found
 
 
 def name_cluster(call: Call) -> dict[str, Any]:
     """Answer to `features.name_cluster`."""
     found: dict[str, dict[str, Any]] = {}
+    fixed = knowledge.phrases(call.language)
     for leaf in call.blocks["leaves"]:
         if leaf["origin"] == "trait":
-            name, kind, text = f"wish_for_{leaf['name']}", "preference", f"How much it matters to a person: {leaf['description']}"
+            name, kind, text = f"wish_for_{leaf['name']}", "preference", fixed["wish_for"].format(what=leaf["description"])
         else:
             concept = _known_parameters(call.language).get((leaf["name"], leaf["description"]))
             concept = concept or generic.guess(leaf["name"], leaf["description"], {"type": "string"}, call.language)
             if concept.feature in people.FEATURES:
-                name, kind, text = concept.feature, "basic", str(people.FEATURES[concept.feature]["description"])
+                name, kind, text = concept.feature, "basic", people.described(concept.feature, call.language)
             else:
-                (name, text), kind = _DETAILS[concept.type], "request"
+                name, kind = _DETAILS[concept.type], "request"
+                text = str(fixed["details"][name])
         entry = found.setdefault(name, {"name": name, "description": text, "kind": kind, "leaves": []})
         entry["leaves"].append(leaf["id"])
     return {"features": list(found.values())}
@@ -72,12 +74,13 @@ def name_cluster(call: Call) -> dict[str, Any]:
 def group_features(call: Call) -> dict[str, Any]:
     """Answer to `features.group`."""
     groups: dict[str, dict[str, Any]] = {}
+    fixed = knowledge.phrases(call.language)
     for feature in call.blocks["features"]:
         if feature["kind"] == "basic":
             area = next((area for area, names in _AREAS.items() if feature["id"] in names), "circumstances")
         else:
             area = "wishes_of_a_customer" if feature["kind"] == "preference" else "details_of_a_request"
-        text = f"Features about {area.replace('_', ' ')}."
+        text = fixed["area"].format(name=fixed["areas"].get(area, area.replace("_", " ")))
         entry = groups.setdefault(area, {"name": area, "description": text, "kind": feature["kind"], "members": []})
         entry["members"].append(feature["id"])
     return {"groups": list(groups.values())}
@@ -154,19 +157,14 @@ def prefer(call: Call) -> dict[str, Any]:
 
 
 def _wish(call: Call, basic: dict[str, Any], context: dict[str, Any], priorities: list[str], last: str, texts: dict[str, Trait]) -> str:
-    rng = call.rng
-    first = str(basic.get("name") or "This person").split()[0]
+    rng, fixed = call.rng, knowledge.phrases(call.language)
+    first = str(basic.get("name") or fixed["somebody"]).split()[0]
 
     def says(trait: str) -> str:
-        return rng.choice(texts[trait].wants) if trait in texts else f"values {trait.replace('_', ' ')}"
+        return rng.choice(texts[trait].wants) if trait in texts else str(fixed["values"]).format(trait=trait.replace("_", " "))
 
     wants = [says(trait) for trait in priorities]
-    skip = rng.choice(texts[last].skips) if last in texts else f"cares little about {last.replace('_', ' ')}"
-    subject = str(context["description"]).rstrip(".")
-    frames = [
-        f"For {subject}, {first} {wants[0]}, then {wants[1]}; {first} {skip}.",
-        f"{first} {wants[0]} when it comes to {subject}, also {wants[1]}, but {skip}.",
-        f"With {subject}, {first} {wants[0]} above all and {wants[1]}.",
-    ]
-    text = rng.choice(frames)
-    return text[:-1] + f"; finally {wants[2]}." if len(wants) > 2 else text
+    skip = rng.choice(texts[last].skips) if last in texts else fixed["ignores"].format(trait=last.replace("_", " "))
+    subject = str(context["description"]).rstrip(".。")
+    text = str(rng.choice(fixed["wishes"])).format(subject=subject, first=first, one=wants[0], two=wants[1], skip=skip)
+    return text[:-1] + str(fixed["third_wish"]).format(three=wants[2]) if len(wants) > 2 else text

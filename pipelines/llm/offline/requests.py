@@ -7,7 +7,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from pipelines import normal
-from pipelines.llm.offline import generic
+from pipelines.llm.offline import generic, knowledge
 from pipelines.llm.offline.concepts import Reading
 from pipelines.llm.offline.wording import (
     Ability,
@@ -30,19 +30,6 @@ if TYPE_CHECKING:
     from pipelines.llm.offline.model import Call
 
 TODAY = date(2026, 3, 2)
-FOR_OTHERS = (
-    ", on behalf of a neighbour",
-    ", as a one-time favour for a colleague",
-    ", for a cousin who had asked for it",
-    ", for someone from the club, just this once",
-    ", because an aunt could not do it herself",
-)
-UNDONE = (
-    "; took it back a few days later",
-    "; undid it the next day",
-    "; called it off afterwards",
-    "; had it reversed in the end",
-)
 
 
 def _facts(market: Market, capability: str, found: Sequence[Leaf]) -> list[Fact]:
@@ -72,7 +59,7 @@ def simulate(call: Call) -> dict[str, Any]:
     market = Market(call.blocks["scenario"], call.language)
     tools = {(p["name"], a["name"]): a for p in call.blocks["tools"] for a in p["apis"]}
     basic = call.blocks["person"]["basic_features"]
-    rng = call.rng
+    rng, fixed = call.rng, knowledge.phrases(call.language)
     told = []
     used: set[str] = set()
     for event in call.blocks["events"]:
@@ -87,9 +74,9 @@ def simulate(call: Call) -> dict[str, Any]:
             values = values_for(rng, facts, situation.name, day, fixed=basic)
             summary = deed(rng, market.ability(capability, text), values, situation)
             if event.get("for_somebody_else"):
-                summary += rng.choice(FOR_OTHERS)
+                summary += rng.choice(fixed["for_others"])
             if event.get("undone"):
-                summary += rng.choice(UNDONE)
+                summary += rng.choice(fixed["undone"])
             if summary not in used:
                 break
         used.add(summary)
@@ -157,7 +144,7 @@ def write(call: Call) -> dict[str, Any]:
     """Answer to `queries.write`: the user agent."""
     market = Market(call.blocks["scenario"], call.language)
     basic = call.blocks["person"]["basic_features"]
-    rng = call.rng
+    rng, fixed = call.rng, knowledge.phrases(call.language)
     answers = []
     for slot in call.blocks["requests"]:
         parts = [slot, *slot.get("then", [])]
@@ -170,33 +157,23 @@ def write(call: Call) -> dict[str, Any]:
             rng, wishes, market.situation(slot["context"]), today, call.language, slot.get("tone"), slot.get("length", "medium")
         )
         if slot.get("name_platform"):
-            text = f"{text} {rng.choice(NAMINGS).format(slot['name_platform'])}"
+            text += fixed["marks"]["gap"] + rng.choice(fixed["namings"]).format(slot["name_platform"])
         if call.slips("platform_named"):
             call.made("platform_named", slot["slot"])
             others = [p["name"] for p in call.blocks["platforms"] if p["name"] != slot.get("name_platform")]
-            text = f"{text} Please do it on {rng.choice(others)}."
+            text += fixed["named"].format(platform=rng.choice(others))
         elif slot["leave_out"] and call.slips("leaked_value"):
             told = [str(v) for k, v in basic.items() if k in ("home_address", "phone", "email", "home_city") and v]
             if told:
                 call.made("leaked_value", slot["slot"])
-                text = f"{text} You know me: {', '.join(told)}."
+                text += fixed["told"].format(values=fixed["marks"]["comma"].join(told))
         elif call.slips("stated_preference"):
             words = next((p["words"] for p in call.blocks["person"]["preferences"] if p["context"] == slot["context"]), "")
             if words:
                 call.made("stated_preference", slot["slot"])
-                text = f"{text} {words}"
+                text += fixed["marks"]["gap"] + words
         answers.append({"slot": slot["slot"], "text": text})
     return {"queries": answers}
-
-
-NAMINGS = (
-    "Use {} for this one.",
-    "Do this through {}, please.",
-    "Take {} for that.",
-    "It has to be {} this time.",
-    "Let's go with {} here.",
-)
-"""How a person asks for one platform."""
 
 
 def _wish(market: Market, part: Mapping[str, Any]) -> Wish:
@@ -220,19 +197,20 @@ def solve(call: Call) -> dict[str, Any]:
     named = [p for p in platforms if normal.contains(normal.fold(text), normal.fold(str(p["name"])))]
     platform, ahead = (named[0], 1.0) if len(named) == 1 else _preferred(call, market, text, platforms)
     slips = [name for name in ("wrong_platform", "wrong_act") if call.slips(name)]
+    fixed = knowledge.phrases(call.language)
     answers, missing = _answers(call, market, platform, pieces, today)
     if missing:
         what = ", ".join(entry.rpartition("#")[2].replace("_", " ") for entry in missing)
-        return {"act": "ask", "missing": missing[:8], "question": f"I need one more thing before I go ahead: {what}?"}
+        return {"act": "ask", "missing": missing[:8], "question": fixed["ask_missing"].format(what=what)}
     if ahead < CLOSE_CALL:
-        return {"act": "ask", "missing": ["platform"], "question": "Which of the platforms would you like me to use for this?"}
+        return {"act": "ask", "missing": ["platform"], "question": fixed["ask_platform"]}
     if "wrong_platform" in slips:
         call.made("wrong_platform")
         platform = call.rng.choice([p for p in platforms if p is not platform])
         answers, _ = _answers(call, market, platform, pieces, today)
     elif "wrong_act" in slips:
         call.made("wrong_act")
-        return {"act": "ask", "missing": ["platform"], "question": "Which platform do you want?"}
+        return {"act": "ask", "missing": ["platform"], "question": fixed["ask_platform"]}
     flat, sources, found = answers[0][1:]
     _slip(call, flat, sources, found)
     made = [
@@ -304,7 +282,7 @@ def _arguments(
 ) -> tuple[dict[str, Any], dict[str, dict[str, str]], list[str]]:
     """What the request states; for required arguments what the past or the person's facts give; and what nothing gives."""
     basic = call.blocks["person"]["basic_features"]
-    again = read_again(text)
+    again = read_again(text, call.language)
     flat: dict[str, Any] = {}
     sources: dict[str, dict[str, str]] = {}
     missing: list[str] = []
@@ -367,7 +345,11 @@ def _slip(call: Call, flat: dict[str, Any], sources: dict[str, dict[str, str]], 
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             wrong = value + rng.choice([1, 10, -1])
         elif isinstance(value, str) and "enum" not in schema:
-            wrong = f"{value} deluxe" if "format" not in schema and "pattern" not in schema else None
+            wrong = (
+                str(knowledge.phrases(call.language)["other_value"]).format(value=value)
+                if "format" not in schema and "pattern" not in schema
+                else None
+            )
         if wrong is not None:
             call.made("wrong_value")
             flat[path] = wrong
@@ -383,12 +365,12 @@ def judge(call: Call) -> dict[str, Any]:
     reason, verdict = {"ask": _judge_question, "none": _judge_none}.get(solution["act"], _judge_calls)(call)
     if verdict == "pass" and call.slips("judge_too_strict"):
         call.made("judge_too_strict")
-        return {"reason": "The answer could have asked for more detail.", "verdict": "fail"}
+        return {"reason": knowledge.phrases(call.language)["too_strict"], "verdict": "fail"}
     return {"reason": reason, "verdict": verdict}
 
 
 def _judge_calls(call: Call) -> tuple[str, str]:
-    text, basic = call.blocks["query"], call.blocks["facts"]
+    text, basic, fixed = call.blocks["query"], call.blocks["facts"], knowledge.phrases(call.language)
     asked = datetime.fromisoformat(call.blocks["asked_at"]).date()
     known = {tool["name"]: tool for tool in call.blocks["tools"]}
     past = [value for event in call.blocks["events"] for value in _values(event["arguments"])]
@@ -396,43 +378,43 @@ def _judge_calls(call: Call) -> tuple[str, str]:
     for made in solution["calls"]:
         tool = known.get(made["api"])
         if tool is None:
-            return f"There is no tool {made['api']}.", "fail"
+            return fixed["no_tool"].format(api=made["api"]), "fail"
         open_ones = tool["parameters"].get("required") or []
         absent = [name for name in open_ones if name not in made["arguments"]]
         if absent:
-            return f"{made['api']} lacks {absent[0]}.", "fail"
+            return fixed["lacks"].format(api=made["api"], name=absent[0]), "fail"
         for name in made["arguments"]:
             if name not in (tool["parameters"].get("properties") or {}):
-                return f"{made['api']} takes no {name}.", "fail"
+                return fixed["takes_no"].format(api=made["api"], name=name), "fail"
         for value in _values(made["arguments"]):
             if value not in past and not _supported(value, text, basic, asked):
-                return f"Neither the request nor the facts support {value!r}.", "fail"
+                return fixed["unsupported"].format(value=repr(value)), "fail"
     wanted = len(split_requests(text, call.language))
     if len(solution["calls"]) != wanted:
-        return f"The request asks for {wanted} things, the answer does {len(solution['calls'])}.", "fail"
+        return fixed["not_all"].format(wanted=wanted, done=len(solution["calls"])), "fail"
     count = sum(len(_values(made["arguments"])) for made in solution["calls"])
-    return f"All {count} values are stated in the request or known of the person, and the calls do what is asked.", "pass"
+    return fixed["all_fine"].format(count=count), "pass"
 
 
 def _judge_question(call: Call) -> tuple[str, str]:
-    missing = call.blocks["solution"]["missing"]
+    missing, fixed = call.blocks["solution"]["missing"], knowledge.phrases(call.language)
     if missing == ["platform"]:
-        return "Nothing in the request names a platform, and asking for one is open to the person.", "pass"
+        return fixed["platform_open"], "pass"
     known = {(tool["name"], leaf.path) for tool in call.blocks["tools"] for leaf in leaves(tool["parameters"]) if leaf.required}
     for entry in missing:
         api, _, path = entry.rpartition("/")[2].partition("#")
         if (api, path) not in known:
-            return f"{entry} is not required, so there is no need to ask.", "fail"
-    return f"The request leaves open {', '.join(missing)}, and no fact about the person tells it.", "pass"
+            return fixed["not_needed"].format(entry=entry), "fail"
+    return fixed["left_open"].format(missing=", ".join(missing)), "pass"
 
 
 def _judge_none(call: Call) -> tuple[str, str]:
-    mine = _stems(call.blocks["query"])
+    mine, fixed = _stems(call.blocks["query"]), knowledge.phrases(call.language)
     for tool in call.blocks["tools"]:
         words = _stems(tool["description"]) - _SMALL
         if len(words) > 2 and len(mine & words) >= 0.8 * len(words):
-            return f"{tool['name']} does what is asked: {tool['description']}.", "fail"
-    return "No tool on the list does what is asked.", "pass"
+            return fixed["there_is_one"].format(api=tool["name"], what=tool["description"]), "fail"
+    return fixed["none_fits"], "pass"
 
 
 _SMALL = {normal.stem(word) for word in ("a", "an", "the", "of", "to", "for", "in", "on", "with", "and", "or", "by", "from", "that", "is")}

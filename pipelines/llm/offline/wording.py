@@ -16,7 +16,7 @@ from typing import Any
 from pipelines import normal
 from pipelines.llm.offline import generic, knowledge
 from pipelines.llm.offline.concepts import Reading, Value, draw, read_all
-from pipelines.llm.offline.knowledge import HERE, SLOT, CapabilityText, Concept, Knowledge, Situation, read_bank
+from pipelines.llm.offline.knowledge import HERE, SLOT, CapabilityText, Concept, Knowledge, Situation, phrases, read_bank
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Market:
             if situation.name == name:
                 return situation
         text = next((str(c["description"]) for c in self.scenario["contexts"] if c["name"] == name), name.replace("_", " "))
-        return _worded(name, text)
+        return _worded(name, text, self.language)
 
     @property
     def situations(self) -> list[Situation]:
@@ -110,20 +110,13 @@ def _guessed(name: str, description: str, language: str) -> Ability:
 
 
 @cache
-def _worded(name: str, text: str) -> Situation:
-    text = text.strip().rstrip(".")
-    frames = [
-        "It's about {}.",
-        "The occasion: {}.",
-        "Think of {}.",
-        "This falls under {}.",
-        "Background: {}.",
-        "For context: {}.",
-        "We are talking about {}.",
-        "That's {} for you.",
-    ]
-    traces = ["it was about {}", "occasion: {}", "a case of {}", "in connection with {}", "because of {}", "context: {}"]
-    return Situation(name=name, phrase=text, pulls={}, cues=[f.format(text) for f in frames], trace=[t.format(text) for t in traces])
+def _worded(name: str, text: str, language: str) -> Situation:
+    text = text.strip().rstrip(".。")
+    fixed = phrases(language)
+    frames, traces = fixed["cues"], fixed["traces"]
+    return Situation(
+        language=language, name=name, phrase=text, pulls={}, cues=[f.format(text) for f in frames], trace=[t.format(text) for t in traces]
+    )
 
 
 @cache
@@ -193,7 +186,7 @@ def requests_in_one(
             parts.append(rng.choice([other for other in situation.cues if other != cue]))
     if closer:
         parts.append(closer)
-    return " ".join(part.strip() for part in parts)
+    return str(phrases(language)["marks"]["gap"]).join(part.strip() for part in parts)
 
 
 def _lowered(sentence: str) -> str:
@@ -203,47 +196,49 @@ def _lowered(sentence: str) -> str:
 def _sentences(rng: random.Random, wish: Wish, situation: Situation, today: date) -> list[str]:
     """The request itself with the clauses that fit into it, then what needs a sentence of its own."""
     values = values_for(rng, wish.facts, situation.name, today)
+    marks = phrases(situation.language)["marks"]
     available = {fact.slot for fact in wish.facts}
     asks = [ask for ask in wish.ability.asks if set(SLOT.findall(ask)) <= available] or list(wish.ability.asks)
     fullest = [ask for ask in asks if SLOT.search(ask)]
     ask = rng.choice(fullest or asks)
     for slot in SLOT.findall(ask):
         if slot not in values:
-            ask = ask.replace("{" + slot + "}", "it")
+            ask = ask.replace("{" + slot + "}", marks["it"])
     sentence = SLOT.sub(lambda m: values[m.group(1)].words, ask)
-    question = sentence.endswith("?")
-    sentence = sentence.rstrip("?.")
+    question = sentence.endswith(("?", "？"))
+    sentence = sentence.rstrip("?.？。")
     inline: list[str] = []
     own: list[str] = []
     for fact in rng.sample(list(wish.facts), len(wish.facts)):
         if "{" + fact.slot + "}" in ask or not fact.concept.say:
             continue
-        short = [clause for clause in fact.concept.say if not clause.endswith(".")]
+        short = [clause for clause in fact.concept.say if not clause.endswith((".", "。"))]
         clause = rng.choice(short if short and len(inline) < 2 and rng.random() < 0.75 else list(fact.concept.say))
         text = clause.replace("{}", values[fact.slot].words)
-        (own if clause.endswith(".") else inline).append(text)
-    sentence += (" " if inline else "") + ", ".join(inline[:3]) + ("?" if question else ".")
-    own += [text[0].upper() + text[1:] + "." for text in inline[3:]]
-    own += [rng.choice(AGAIN).format(what[0].lower() + what[1:].rstrip(".")) for what in wish.again]
+        (own if clause.endswith((".", "。")) else inline).append(text)
+    own += [text[0].upper() + text[1:] + marks["stop"] for text in inline[3:]]
+    joined = marks["comma"].join(inline[:3])
+    if inline and question and situation.language == "zh":  # a question first, what there is to say about it after
+        sentence += marks["question"] + joined + marks["stop"]
+    else:
+        sentence += (marks["clause"] if inline else "") + joined + marks["question" if question else "stop"]
+    frames = phrases(situation.language)["again"]
+    own += [rng.choice(frames).format(what[0].lower() + what[1:].rstrip(".。")) for what in wish.again]
     return [sentence, *own]
-
-
-AGAIN = ("Same as last time for this: {}.", "As to the {}: the same as last time, please.", "Keep this as it was last time: {}.")
-"""How a person asks for what they had before; `{}` is the description of the parameter."""
 
 
 def split_requests(text: str, language: str) -> list[str]:
     """The parts of a message that asks for several things."""
-    parts = [text]
+    parts, gap = [text], phrases(language)["marks"]["gap"]
     for joiner in _style(language)["joiners"]:
-        parts = [piece for part in parts for piece in part.split(joiner.strip() + " ")]
+        parts = [piece for part in parts for piece in part.split(joiner.strip() + gap)]
     return [part.strip() for part in parts if part.strip()]
 
 
-def read_again(text: str) -> list[str]:
+def read_again(text: str, language: str) -> list[str]:
     """What a message wants as it was last time: folded descriptions."""
     found = []
-    for frame in AGAIN:
+    for frame in phrases(language)["again"]:
         before, after = (normal.fold(part) for part in frame.split("{}"))
         for piece in normal.fold(text).split(before)[1:]:
             found.append(piece.partition(after)[0].strip())
@@ -254,9 +249,10 @@ def deed(rng: random.Random, ability: Ability, values: Mapping[str, Value], situ
     """A past action, one line, in which the situation shows."""
     dones = [done for done in ability.dones if set(SLOT.findall(done)) <= set(values)] or list(ability.dones)
     done = rng.choice(dones)
-    text = SLOT.sub(lambda m: values[m.group(1)].words if m.group(1) in values else "something", done)
+    marks = phrases(situation.language)["marks"]
+    text = SLOT.sub(lambda m: values[m.group(1)].words if m.group(1) in values else marks["something"], done)
     if not situation.shown_by_bank or rng.random() < 0.35:
-        text += ", " + rng.choice(situation.trace)
+        text += marks["comma"] + rng.choice(situation.trace)
     return text[0].upper() + text[1:]
 
 
@@ -265,7 +261,7 @@ def deed(rng: random.Random, ability: Ability, values: Mapping[str, Value], situ
 
 @lru_cache(maxsize=4096)
 def _pieces(asks: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(piece.lower() for piece in SLOT.split(ask.rstrip("?."))[::2] if piece.strip()) for ask in asks)
+    return tuple(tuple(piece.lower() for piece in SLOT.split(ask.rstrip("?.？。"))[::2] if piece.strip()) for ask in asks)
 
 
 def how_well(text: str, ability: Ability) -> int:
@@ -302,7 +298,7 @@ def read_situation(text: str, market: Market) -> str | None:
     """Which situation a request is in: its own sentences first, then the things it names."""
     low = text.lower()
     for situation in market.situations:
-        if any(cue.lower().rstrip(".!?") in low for cue in situation.cues):
+        if any(cue.lower().rstrip(".!?。！？") in low for cue in situation.cues):
             return situation.name
     best: tuple[int, str] | None = None
     for concept in market.known.concepts.values() if market.known else ():
