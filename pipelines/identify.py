@@ -138,6 +138,23 @@ class Ear:
         return np.asarray((1 - DOUBT) * shares[:, :-1] + DOUBT / len(self.classes))
 
 
+def ears_of(scenarios: Iterable[Scenario], histories: Iterable[History]) -> dict[str, Ear]:
+    """What situations sound like in finished histories: of each scenario the first `TEACHERS`."""
+    ears = {scenario.id: Ear(scenario) for scenario in scenarios}
+    for history in histories:
+        ear = ears[history.scenario]
+        if len(ear.own) < TEACHERS:
+            ear.learn(history)
+    return ears
+
+
+def believed(config: RunConfig, world: World, history: History, ears: Mapping[str, Ear]) -> History:
+    """The history with what a solver can know from its events, computed anew."""
+    seen = ears[history.scenario].contexts(history.events, history.user)
+    found = beliefs(config, world, world.scenario[history.scenario], history.events, seen)
+    return history.model_copy(update={"belief": found})
+
+
 @lru_cache(maxsize=64)
 def hypotheses(traits: int) -> tuple[Floats, Floats]:
     """All rankings of two to four of so many traits: weights, shape (rankings, traits), and their log prior."""

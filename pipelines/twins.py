@@ -9,7 +9,7 @@ one. Nothing is asked of a model.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -82,27 +82,37 @@ def make_twins(root: Path, kinds: tuple[Kind, ...], most: int) -> Iterator[Twin]
     A change under which no answer can be proved (a required argument that the other platform's API wants and nobody gives) is left out.
     """
     from pipelines.audit.calibrate import sample_items
+    from pipelines.identify import believed, ears_of
     from pipelines.run import load_run
 
     config = load_run(root).config
     items = [item for item in sample_items(root, config, 10**9) if item.slot.act == "call"]
     basics = {item.cell.profile.id: item.cell.profile.basic for item in items}
+    histories = {item.cell.key: item.cell.history for item in items}
+    world = items[0].cell.world if items else None
+    ears = ears_of(world.scenarios, histories.values()) if world is not None else {}
+
+    def believe(cell: Cell) -> Cell:
+        return replace(cell, history=believed(config, cell.world, cell.history, ears))
+
     for kind in kinds:
         made = 0
         for item in items:
             if made == most:
                 break
-            twin = _twin(item, kind, basics)
+            twin = _twin(item, kind, basics, believe)
             if twin is not None:
                 made += 1
                 yield twin
 
 
-def _twin(item: Item, kind: Kind, basics: dict[str, dict[str, JsonValue]]) -> Twin | None:
+def _twin(item: Item, kind: Kind, basics: dict[str, dict[str, JsonValue]], believe: Callable[[Cell], Cell]) -> Twin | None:
     changed = {"weight": _other_weights, "event": _other_event, "profile": _other_value}[kind](item, basics)
     if changed is None:
         return None
     cell, at, before, after = changed
+    if cell.history is not item.cell.history:
+        cell = believe(cell)
     there = replace(item, cell=cell)
     broken = _broken(there)
     if broken is None:
