@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from pipelines.config import RunConfig
 from pipelines.errors import ConfigError
+from pipelines.identify import believed, ears_of, settled
 from pipelines.jsonio import digest, file_digest, raw_lines, read_lines
 from pipelines.loop import Population
 from pipelines.queries import Cell
@@ -119,7 +120,21 @@ def prove(root: Path, processes: int | None = None) -> Violations:
     for lost in sorted(set(kept) - seen - by_hand):
         found.add(lost, "sample_lost", "is in 08_samples.jsonl and in no split")
     _certificate(root, splits, found)
+    _beliefs(root, found)
     return found
+
+
+def _beliefs(root: Path, found: Violations) -> None:
+    """What each history is said to settle, computed anew from the events alone: the settled platform must be the likeliest."""
+    config, people = load_run(root).config, read_population(root)
+    ears = ears_of(people.world.scenarios, people.histories.values())
+    for history in people.histories.values():
+        anew = believed(config, people.world, history, ears).belief
+        for context, shares in history.belief.items():
+            platform = settled(shares, config.min_posterior)
+            likeliest = max(anew[context], key=lambda p: (anew[context][p], p)) if anew.get(context) else None
+            if platform is not None and likeliest != platform:
+                found.add(f"{history.id}.{context}", "belief_differs", f"says {platform}, its events say {likeliest}")
 
 
 def _certificate(root: Path, splits: list[Path], found: Violations) -> None:
