@@ -288,7 +288,7 @@ def _arguments(
     missing: list[str] = []
     for leaf, fact in zip(found, facts, strict=True):
         reading = read.get(leaf.path)
-        if any(what and what in normal.fold(leaf.description).rstrip(".") for what in again) and leaf.required:
+        if again and reading is None and leaf.required and fact.concept.feature is None:
             event = _last_time(call, market, capability, fact)
             if event is not None:
                 flat[leaf.path] = event[1]

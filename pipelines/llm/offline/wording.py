@@ -149,7 +149,7 @@ class Wish:
     ability: Ability
     facts: Sequence[Fact]
     again: Sequence[str] = ()
-    """Descriptions of what shall be as it was last time."""
+    """Descriptions of what shall be as it was last time; a person just says so."""
 
 
 def request(
@@ -201,9 +201,10 @@ def _sentences(rng: random.Random, wish: Wish, situation: Situation, today: date
     asks = [ask for ask in wish.ability.asks if set(SLOT.findall(ask)) <= available] or list(wish.ability.asks)
     fullest = [ask for ask in asks if SLOT.search(ask)]
     ask = rng.choice(fullest or asks)
+    again = rng.choice(phrases(situation.language)["again"]) if wish.again else ""
     for slot in SLOT.findall(ask):
         if slot not in values:
-            ask = ask.replace("{" + slot + "}", marks["it"])
+            ask, again = ask.replace("{" + slot + "}", marks["same_again"] if wish.again else marks["it"]), ""
     sentence = SLOT.sub(lambda m: values[m.group(1)].words, ask)
     question = sentence.endswith(("?", "？"))
     sentence = sentence.rstrip("?.？。")
@@ -222,9 +223,7 @@ def _sentences(rng: random.Random, wish: Wish, situation: Situation, today: date
         sentence += marks["question"] + joined + marks["stop"]
     else:
         sentence += (marks["clause"] if inline else "") + joined + marks["question" if question else "stop"]
-    frames = phrases(situation.language)["again"]
-    own += [rng.choice(frames).format(what[0].lower() + what[1:].rstrip(".。")) for what in wish.again]
-    return [sentence, *own]
+    return [sentence, *own, *([again] if again else [])]
 
 
 def split_requests(text: str, language: str) -> list[str]:
@@ -235,14 +234,11 @@ def split_requests(text: str, language: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def read_again(text: str, language: str) -> list[str]:
-    """What a message wants as it was last time: folded descriptions."""
-    found = []
-    for frame in phrases(language)["again"]:
-        before, after = (normal.fold(part) for part in frame.split("{}"))
-        for piece in normal.fold(text).split(before)[1:]:
-            found.append(piece.partition(after)[0].strip())
-    return [what for what in found if what]
+def read_again(text: str, language: str) -> bool:
+    """Does a message want something as it was last time?"""
+    told = normal.fold(text)
+    frames = [*phrases(language)["again"], phrases(language)["marks"]["same_again"]]
+    return any(normal.fold(frame).rstrip(".。") in told for frame in frames)
 
 
 def deed(rng: random.Random, ability: Ability, values: Mapping[str, Value], situation: Situation) -> str:
