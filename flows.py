@@ -301,14 +301,16 @@ class Showcase:
     async def _show_progress(self, name: str, progress: Progress, ended: asyncio.Event) -> None:
         with _only_warning(f"{slug(name)}-progress"):
             made = await acreate_progress_artifact(0, key=f"{slug(name)}-progress", description=f"{name} of {self.run.root.name}")
-            shown = 0.0
-            while not ended.is_set():
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(ended.wait(), 1)
-                share = 100 * progress.share if ended.is_set() else min(99.0, 100 * progress.share)
+            shown, over = 0.0, False
+            while not over:
+                over = ended.is_set()  # a quick stage is over before its artifact is there
+                share = 100 * progress.share if over else min(99.0, 100 * progress.share)
                 if share > shown:
                     shown = share
                     await aupdate_progress_artifact(made, progress=round(shown, 1))
+                if not over:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(ended.wait(), 1)
 
     @asynccontextmanager
     async def _permit(self) -> AsyncIterator[None]:

@@ -29,7 +29,7 @@ class Visit:
         self.problems: list[str] = []
         self.elsewhere: list[str] = []
         page.on("console", lambda message: self._note(message.text, message.location["url"]) if message.type == "error" else None)
-        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("pageerror", lambda error: self._stumbled(str(error)))
         page.on("response", lambda answer: self._note(str(answer.status), answer.url) if answer.status >= 400 else None)
         page.on("request", lambda request: self.elsewhere.append(request.url) if not request.url.startswith(self._ours) else None)
 
@@ -37,6 +37,11 @@ class Visit:
         """A complaint; Prefect's own page asks for icons that it does not have."""
         if not url.endswith(("/ico/undefined.svg", "/favicon.ico")):
             self.problems.append(f"{words} {url}")
+
+    def _stumbled(self, words: str) -> None:
+        """An error in a script; Prefect's graph measures itself once more after one has left its page."""
+        if "reading 'getBoundingClientRect'" not in words:
+            self.problems.append(words)
 
     @property
     def _ours(self) -> tuple[str, ...]:
