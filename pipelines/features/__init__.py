@@ -11,7 +11,7 @@ import networkx as nx
 from pipelines import normal
 from pipelines.errors import ChecksFailed, ReplyError
 from pipelines.features.clusters import Floats, Vectors, agreement, cluster, cosine_distances, reseeded, silhouette, vectors_of
-from pipelines.features.grouping import group_up
+from pipelines.features.grouping import FIXED, group_up
 from pipelines.llm.embeddings import embed
 from pipelines.records import API, FeatureKind, FeatureNode, Rejection, Scenario
 from pipelines.replies import FeaturesReply
@@ -24,7 +24,6 @@ SECOND_CLUSTERS = 24
 """So many clusters are named a second time, to see how far the result hangs on the seed."""
 MOST_DEPTH = 10
 OTHER = "other_details"
-_OTHER_DETAILS = {"en": "Details of single requests that fit no other feature.", "zh": "单次请求中不属于其他特征的细节。"}
 
 
 @dataclass(frozen=True)
@@ -190,7 +189,7 @@ async def _name_cluster(
     if left:
         names = ", ".join(leaf_of[number].name for number in sorted(left))
         rejected.append(Rejection(stage="features", subject=subject, reason="leaf_unplaced", detail=names[:500]))
-        found.append((OTHER, "request", _OTHER_DETAILS[ctx.config.language], sorted(int(number[1:]) for number in left)))
+        found.append((OTHER, "request", FIXED["other_details"][ctx.config.language], sorted(int(number[1:]) for number in left)))
     return found, rejected
 
 

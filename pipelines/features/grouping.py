@@ -11,6 +11,11 @@ from pipelines.stage import Context, StageResult, gather
 FAN_IN = 4
 MAX_ROUNDS = 8
 KINDS: tuple[FeatureKind, ...] = ("basic", "preference", "request")
+FIXED = {
+    "other_details": {"en": "Details of single requests that fit no other feature.", "zh": "单次请求中不属于其他特征的细节。"},
+    "ungrouped": {"en": "Features that the model left ungrouped.", "zh": "模型没有归组的特征。"},
+}
+"""Descriptions that no model writes, by language."""
 
 
 async def group_up(ctx: Context, nodes: dict[str, FeatureNode], result: StageResult[FeatureNode]) -> list[str]:
@@ -96,9 +101,6 @@ async def _name_group(ctx: Context, nodes: dict[str, FeatureNode], members: list
     return parents
 
 
-_UNGROUPED = {"en": "Features that the model left ungrouped.", "zh": "模型没有归组的特征。"}
-
-
 def _forced(nodes: dict[str, FeatureNode], roots: list[str], height: int, language: str) -> list[str]:
     forced = []
     for kind in KINDS:
@@ -106,7 +108,7 @@ def _forced(nodes: dict[str, FeatureNode], roots: list[str], height: int, langua
         if same:
             key = f"all_{kind}_{height}"
             nodes[key] = FeatureNode(
-                id=key, name=f"all {kind} features", description=_UNGROUPED[language],
+                id=key, name=f"all {kind} features", description=FIXED["ungrouped"][language],
                 kind=kind, children=same, leaves=[], height=height,
             )  # fmt: skip
             forced.append(key)

@@ -16,9 +16,10 @@ REASON = re.compile(
     r"\b(because|since it|since they|as it is|as they are|for (its|their)|thanks to (its|their|the)|due to|known for|"
     r"the (most|best|least|cheapest|fastest|greenest|safest)|prefer\w*|favou?rite (app|shop|site|platform|service)|"
     r"always (use|choose|go)\w*)\b"
+    r"|因为[它他她]|就[冲图]它|图的(就)?是|看[中重]的是|更?偏[好爱]|更喜欢|最[爱常喜]欢?用的|(总是|向来|一向)只?[用选去]"
 )
 LONG = 5
-"""Letters of a word that can give a trait away."""
+"""Letters of a word that can give a trait away; a pair of Chinese characters always can."""
 TELLING = 2
 """So many such words after a reason give it away; one alone (`first`, `everything`) accuses the innocent."""
 
@@ -49,7 +50,7 @@ def _deeds_of(scenario: Scenario) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def _trait_words(texts: tuple[str, ...], deeds: tuple[str, ...]) -> frozenset[str]:
     common = {normal.stem(word) for text in deeds for word in normal.words(text.replace("_", " "))}
-    return frozenset(normal.stem(word) for text in texts for word in normal.words(text) if len(word) >= LONG) - common
+    return frozenset(normal.stem(word) for text in texts for word in normal.words(text) if len(word) >= LONG or not word.isascii()) - common
 
 
 async def events_that_tell(ctx: Context, subject: str, events: Sequence[Event], repeat: int) -> dict[int, str]:

@@ -12,7 +12,6 @@ import unicodedata
 from datetime import date, timedelta
 from typing import NamedTuple
 
-from pipelines import normal_zh
 from pipelines.normal import chinese
 
 WORD_NUMBERS = {
@@ -29,8 +28,6 @@ _NUMBER = re.compile(
     r"|(?<![\w.])\d+(?:\.\d+)?(?!\w|\.\d)"
     r"|(?<![\w.])\d+(?:\.\d+)?(?=(?:st|nd|rd|th|k|kg|km|cm|mm|g|mb|gb|tb|h|hrs?|mins?)\b)"
 )
-_IN_CHINESE = re.compile(chinese.NUMERAL.pattern + r"|(?<![\d.,])\d+(?:\.\d+)?(?![\d.,])")
-"""Between Chinese letters a number in digits has no edges."""
 _SMALL = "|".join(WORD_NUMBERS)
 _BELOW_100 = rf"(?:{'|'.join(TENS)})(?:[- ](?:one|two|three|four|five|six|seven|eight|nine))?|{_SMALL}"
 _NUMBER_WORD = re.compile(rf"\b(?:(?P<hundreds>a|{_SMALL}) hundred(?: and)?(?: (?P<rest>{_BELOW_100}))?|(?P<below>{_BELOW_100}))\b")
@@ -67,7 +64,7 @@ def fold(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """The folded words of a text; an underscore separates. Chinese counts in pairs of characters."""
-    return [part for word in re.findall(r"[^\W_]+", fold(text)) for part in normal_zh.split_words(word)]
+    return [part for word in re.findall(r"[^\W_]+", fold(text)) for part in chinese.split_words(word)]
 
 
 def contains(text: str, part: str) -> bool:
@@ -100,14 +97,9 @@ def find_numbers(text: str) -> list[Found]:
     low = text.lower()
     found = [Found(m.start(), m.end(), float(m.group().replace(",", ""))) for m in _NUMBER.finditer(low)]
     found += [Found(m.start(), m.end(), float(_worded(m))) for m in _NUMBER_WORD.finditer(low)]
-    if any(ord(char) > 0x2E80 for char in low):
-        for match in _IN_CHINESE.finditer(low):
-            value = chinese.numeral(match.group())
-            if value is not None:
-                found.append(Found(match.start(), match.end(), value))
-        found += [Found(*span) for span in normal_zh.find_numbers(low)]
-        found = list({(f.start, f.end): f for f in found}.values())
-    return sorted(found)
+    if chinese.in_text(low):
+        found += [Found(*span) for span in chinese.find_numbers(low)]
+    return sorted(set(found))
 
 
 def _worded(match: re.Match[str]) -> int:
@@ -127,11 +119,8 @@ def find_dates(text: str, today: date) -> list[Found]:
         day = _resolve(match, today)
         if day is not None:
             found.append(Found(match.start(), match.end(), day))
-    for match in chinese.DATE.finditer(text):
-        day = chinese.day_of(match, today)
-        if day is not None:
-            found.append(Found(match.start(), match.end(), day))
-    found += [Found(*span) for span in normal_zh.find_dates(text, today)]
+    if chinese.in_text(text):
+        found += [Found(*span) for span in chinese.find_dates(text, today)]
     return list(dict.fromkeys(found))
 
 
@@ -175,9 +164,6 @@ def find_times(text: str) -> list[Found]:
             hour = hour % 12 + (12 if part["half"].startswith("p") else 0)
             value = f"{hour:02d}:{part['m'] or '00'}"
         found.append(Found(match.start(), match.end(), value))
-    for match in chinese.TIME.finditer(text):
-        said = chinese.time_of(match)
-        if said is not None:
-            found.append(Found(match.start(), match.end(), said))
-    found += [Found(*span) for span in normal_zh.find_times(text)]
+    if chinese.in_text(text):
+        found += [Found(*span) for span in chinese.find_times(text)]
     return list(dict.fromkeys(found))

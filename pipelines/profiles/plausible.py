@@ -29,7 +29,7 @@ FICTION = re.compile(
     | (\+61\s?|\(?0)[2378]\)?\s?(5550|7010)\s?\d{4}                     # Australia, ACMA
     | (\+64\s?|\(?0)[34679]\)?\s?055\s?\d{4}                            # New Zealand: no subscriber number starts with 0
     | (\+65\s?)?5550\s?\d{4}                                            # Singapore: no subscriber number starts with 5
-    | (\+86\s?)?128[\s-]?\d{4}[\s-]?\d{4}                              # China: mobile numbers start with 13 to 19
+    | (\+86[\s-]?)?128[\s-]?\d{4}[\s-]?\d{4}                            # China: mobile numbers start with 13 to 19
     )""",
     re.VERBOSE,
 )
@@ -40,6 +40,7 @@ ZONE_OF_CODE = {
     "+61": ("Australia/",),
     "+64": ("Pacific/",),
     "+65": ("Asia/",),
+    "+86": ("Asia/",),
     "+1": ("America/", "Pacific/"),
 }
 

@@ -57,12 +57,7 @@ async def expand_apis(ctx: Context, scenarios: Sequence[Scenario], specs: Sequen
     return result
 
 
-_REAL_RETURN = {"en": "Whatever the real API returns.", "zh": "以真实接口的返回为准。"}
-
-
-def _language_asked(ctx: Context, scenario: Scenario) -> str | None:
-    """The language of new descriptions; beside imported APIs, whose words are what they are, none is asked for."""
-    return None if any(platform.imported for platform in scenario.platforms) else ctx.config.language
+REAL_RETURN = {"en": "Whatever the real API returns.", "zh": "以真实接口的返回为准。"}
 
 
 def _imported(scenario: Scenario, platform: Platform, spec: ScenarioSpec, language: str) -> list[API]:
@@ -76,7 +71,7 @@ def _imported(scenario: Scenario, platform: Platform, spec: ScenarioSpec, langua
             capability=capability.name,
             group=f"{IMPORTED}/{api.group}" if api.group else IMPORTED,
             parameters=api.parameters,
-            returns=api.returns or _REAL_RETURN[language],
+            returns=api.returns or REAL_RETURN[language],
         )
         for api, capability in zip(spec.platform.apis, scenario.capabilities, strict=True)
     ]
@@ -140,6 +135,11 @@ async def _ask_group(
     except ReplyError as error:
         return group, [], [Rejection(stage="apis", subject=subject, reason=error.reason, detail=error.detail)]
     return group, reply.apis, []
+
+
+def _language_asked(ctx: Context, scenario: Scenario) -> str | None:
+    """The language of new descriptions; beside imported APIs, whose words are what they are, none is asked for."""
+    return None if any(platform.imported for platform in scenario.platforms) else ctx.config.language
 
 
 def _sibling(api: API) -> dict[str, object]:

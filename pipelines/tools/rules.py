@@ -17,7 +17,7 @@ _PROPERTY = re.compile(r"^[A-Za-z_][A-Za-z0-9_\-\[\]]{0,127}$")
 
 
 def api_is_sound(reply: ApiReply, found: dict[str, API], missing: set[str], language: str | None = None) -> tuple[str, str] | None:
-    """Nothing, or (reason, detail) of what is wrong with a new API; without a language none is asked for."""
+    """Nothing, or (reason, detail) of what is wrong with a new API."""
     if reply.capability not in missing:
         return "unknown_capability", f"{reply.name} serves {reply.capability!r}, asked were {', '.join(sorted(missing))}"
     if reply.capability in found:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.errors import ReplyError
-from pipelines.llm import prompts
 from pipelines.llm.client import LLM
+from pipelines.llm.prompts import Prompt
 from pipelines.records import Vote
 from pipelines.replies import JudgeReply
 from pipelines.stage import Context, gather
@@ -23,10 +23,10 @@ TRIES = 2
 async def hear(ctx: Context, item: Item) -> list[Vote]:
     """All votes on one item, judge by judge."""
     judges = [(llm, number) for llm in ctx.judges or (ctx.llm,) for number in range(ctx.config.judge_votes)]
-    values = what_a_judge_sees(item)
+    values, prompt = what_a_judge_sees(item), ctx.prompt("verify.judge")
 
     async def vote(judge: tuple[LLM, int]) -> Vote:
-        return await _vote(judge[0], judge[1], item, values)
+        return await _vote(judge[0], prompt, judge[1], item, values)
 
     return await gather(judges, vote)
 
@@ -71,9 +71,8 @@ def what_a_judge_sees(item: Item) -> dict[str, Any]:
     }
 
 
-async def _vote(llm: LLM, number: int, item: Item, values: dict[str, Any]) -> Vote:
+async def _vote(llm: LLM, prompt: Prompt, number: int, item: Item, values: dict[str, Any]) -> Vote:
     reason = ""
-    prompt = prompts.load("verify.judge", language=item.cell.profile.language)
     for attempt in range(TRIES):
         try:
             reply, _ = await llm.ask(prompt, values, JudgeReply, stage="verify", subject=item.query.id, repeat=TRIES * number + attempt)

@@ -10,7 +10,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from pipelines import normal, normal_zh
+from pipelines import normal
+from pipelines.normal import chinese as han
 from pipelines.records import Platform, Profile, Scenario
 
 HAN_RUN = 7
@@ -128,10 +129,10 @@ def description_is(text: str, language: str) -> str | None:
     return problem
 
 
-_WORDS = re.compile(rf"[{normal_zh.HAN}]|[^\W\d_{normal_zh.HAN}]+(?:['’-][^\W\d_{normal_zh.HAN}]+)*")
+_WORDS = re.compile(rf"[{han.HAN}]|[^\W\d_{han.HAN}]+(?:['’-][^\W\d_{han.HAN}]+)*")
 _NO_WORDS = re.compile(r"[\w.+-]+@[\w.-]+|https?://\S+|[A-Za-z]+/[A-Za-z_/]+|[A-Za-z]*[_\d][A-Za-z\d_-]*", re.ASCII)
 _ENGLISH_PHRASE = re.compile(r"[A-Za-z]*[a-z]{2,}(?: [A-Za-z]*[a-z]{2,}){2,}")
-_CHINESE_PHRASE = re.compile(rf"[{normal_zh.HAN}]{{4,}}")
+_CHINESE_PHRASE = re.compile(rf"[{han.HAN}]{{4,}}")
 
 
 def not_a_duplicate(text: str, earlier: Sequence[frozenset[str]]) -> str | None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from pipelines import normal, normal_zh
-from pipelines.normal import units
+from pipelines import normal
+from pipelines.normal import chinese, units
 
 TINY = 1e-9
 _COMMON = {
@@ -30,7 +30,7 @@ def said(value: JsonValue, words: str, path: str, schema: dict[str, Any], today:
         name = (
             {normal.stem(w) for w in normal.words(f"{path.replace('.', ' ')} {schema.get('description', '')}")}
             - _COMMON
-            - normal_zh.COMMON_PAIRS
+            - chinese.COMMON_PAIRS
         )
         name |= {normal.stem(w) for w in _camel(path)}
         return value and bool(name & {normal.stem(w) for w in normal.words(words)})

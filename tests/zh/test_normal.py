@@ -7,8 +7,9 @@ from datetime import date, timedelta
 
 import pytest
 
-from pipelines import normal, normal_zh
+from pipelines import normal
 from pipelines.llm.offline import chinese
+from pipelines.normal.chinese import numeral
 from pipelines.records import Platform, Preference, Profile, TraitLevel
 from pipelines.verify import leaks
 
@@ -28,7 +29,7 @@ def test_a_number_is_found_against_chinese_letters(text: str, value: float):
 
 @pytest.mark.parametrize("text", ["先看一下", "十分感谢", "万一来不及", "有一点贵", "一起去"])
 def test_words_that_only_contain_a_numeral_are_no_numbers(text: str):
-    assert normal_zh.find_numbers(text) == []
+    assert normal.find_numbers(text) == []
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_a_date_counts_from_the_day_of_the_query(text: str, day: date):
 
 @pytest.mark.parametrize("text", ["每周三都去", "一周三次", "13月40日"])
 def test_what_only_looks_like_a_date_is_none(text: str):
-    assert normal_zh.find_dates(text, MONDAY) == []
+    assert normal.find_dates(text, MONDAY) == []
 
 
 @pytest.mark.parametrize(
@@ -57,18 +58,18 @@ def test_what_only_looks_like_a_date_is_none(text: str):
     ],
 )  # fmt: skip
 def test_a_time_of_day_is_found(text: str, clock: str | None):
-    assert [value for _, _, value in normal_zh.find_times(text)] == ([clock] if clock else [])
+    assert [found.value for found in normal.find_times(text)] == ([clock] if clock else [])
 
 
 def test_a_clock_without_half_of_the_day_is_no_time():
-    assert normal_zh.find_times("7点左右") == []
+    assert normal.find_times("7点左右") == []
 
 
 @pytest.mark.parametrize(
     ("text", "value"), [("三千五", 3500), ("一万二", 12_000), ("两千零五", 2005), ("二〇二六", 2026), ("百", 100), ("甲", None)]
 )
 def test_numerals_are_read(text: str, value: int | None):
-    assert normal_zh.numeral(text) == value
+    assert numeral(text) == value
 
 
 def test_dates_and_times_mean_the_same_when_read_back():

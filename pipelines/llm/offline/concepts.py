@@ -15,7 +15,7 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any
 
-from pipelines import normal, normal_zh
+from pipelines import normal
 from pipelines.llm.offline import chinese
 from pipelines.llm.offline.knowledge import SLOT, Concept
 
@@ -249,8 +249,7 @@ def _candidates(text: str, low: str, concept: Concept, today: date) -> list[Read
 
 def _numbers(low: str, kind: str) -> list[Reading]:
     found = []
-    numbers = [normal.Found(*span) for span in normal_zh.find_numbers(low)] if chinese.is_chinese(low) else normal.find_numbers(low)
-    for item in numbers:
+    for item in normal.find_numbers(low):
         value = float(str(item.value))
         start, end = item.start, item.end
         after = next((word for word in (" dollars", *chinese.MONEY_AFTER) if low.startswith(word, end)), "")

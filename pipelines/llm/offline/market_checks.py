@@ -21,7 +21,7 @@ def judge_traits(call: Call) -> dict[str, Any]:
     bands = []
     for item in call.blocks["phrases"]:
         level = phrases.get((item["trait"], item["phrase"]))
-        steps = lex.levels.get(item["trait"], ["weak", "fair", "strong"])
+        steps = lex.levels.get(item["trait"], knowledge.phrases(call.language)["levels"])
         if level is not None:
             band = "low" if level < 0.4 else "middle" if level < 0.65 else "high"
         elif item["phrase"] in steps:

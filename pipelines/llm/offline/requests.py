@@ -24,6 +24,7 @@ from pipelines.llm.offline.wording import (
     split_requests,
     values_for,
 )
+from pipelines.normal import chinese
 from pipelines.world import Leaf, flatten, leaves, statable, unflatten, weights_of
 
 if TYPE_CHECKING:
@@ -88,26 +89,13 @@ def simulate(call: Call) -> dict[str, Any]:
     return {"events": told}
 
 
-TELLING = (
-    "prefer",
-    "favourite shop",
-    "favourite app",
-    "what matters",
-    "cares about",
-    "since they are",
-    "because it is",
-    "because they are",
-)
-"""How a line gives a preference away, as far as the offline judge can tell."""
-
-
 def judge_history(call: Call) -> dict[str, Any]:
     """Answer to `histories.judge`: lines in which a phrase of preference stands."""
-    telling = []
+    telling, fixed = [], knowledge.phrases(call.language)
     for line in call.blocks["lines"]:
-        told = next((phrase for phrase in TELLING if phrase in line["line"].lower()), None)
+        told = next((phrase for phrase in fixed["telling"] if phrase in line["line"].lower()), None)
         if told is not None:
-            telling.append({"number": line["number"], "reason": f"says {told.strip()!r}"})
+            telling.append({"number": line["number"], "reason": fixed["says"].format(told=repr(told))})
     return {"telling": telling}
 
 
@@ -191,17 +179,16 @@ def solve(call: Call) -> dict[str, Any]:
     market = Market(call.blocks["scenario"], call.language)
     text, platforms = call.blocks["query"], call.blocks["tools"]
     today = datetime.fromisoformat(call.blocks["asked_at"]).date()
-    pieces = split_requests(text, call.language)
+    pieces, fixed = split_requests(text, call.language), knowledge.phrases(call.language)
     if not any(how_well(piece, ability) for piece in pieces for ability, _ in market.capabilities):
         return {"act": "none", "platform": "", "calls": []}
     named = [p for p in platforms if normal.contains(normal.fold(text), normal.fold(str(p["name"])))]
     platform, ahead = (named[0], 1.0) if len(named) == 1 else _preferred(call, market, text, platforms)
     slips = [name for name in ("wrong_platform", "wrong_act") if call.slips(name)]
-    fixed = knowledge.phrases(call.language)
     answers, missing = _answers(call, market, platform, pieces, today)
     if missing:
-        what = ", ".join(entry.rpartition("#")[2].replace("_", " ") for entry in missing)
-        return {"act": "ask", "missing": missing[:8], "question": fixed["ask_missing"].format(what=what)}
+        what = _asked_for(platform, missing, call.language)
+        return {"act": "ask", "missing": missing[:8], "question": fixed["ask_more"].format(what=what)}
     if ahead < CLOSE_CALL:
         return {"act": "ask", "missing": ["platform"], "question": fixed["ask_platform"]}
     if "wrong_platform" in slips:
@@ -210,7 +197,7 @@ def solve(call: Call) -> dict[str, Any]:
         answers, _ = _answers(call, market, platform, pieces, today)
     elif "wrong_act" in slips:
         call.made("wrong_act")
-        return {"act": "ask", "missing": ["platform"], "question": fixed["ask_platform"]}
+        return {"act": "ask", "missing": ["platform"], "question": fixed["ask_rashly"]}
     flat, sources, found = answers[0][1:]
     _slip(call, flat, sources, found)
     made = [
@@ -218,6 +205,16 @@ def solve(call: Call) -> dict[str, Any]:
         for api, flat, sources, _ in answers
     ]
     return {"act": "call", "platform": platform["name"], "calls": made}
+
+
+def _asked_for(platform: Mapping[str, Any], missing: Sequence[str], language: str) -> str:
+    """What an assistant names when it asks: parameters by their names in English, else by their descriptions."""
+    if language == "en":
+        return ", ".join(entry.rpartition("#")[2].replace("_", " ") for entry in missing)
+    told = {
+        f"{platform['name']}#{api['name']}#{leaf.path}": leaf.description for api in platform["apis"] for leaf in leaves(api["parameters"])
+    }
+    return "、".join(told[entry].strip().rstrip(".。") for entry in missing)
 
 
 Drafted = tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, str]], Sequence[Leaf]]
@@ -361,11 +358,11 @@ def _slip(call: Call, flat: dict[str, Any], sources: dict[str, dict[str, str]], 
 
 def judge(call: Call) -> dict[str, Any]:
     """Answer to `verify.judge`."""
-    solution = call.blocks["solution"]
+    solution, fixed = call.blocks["solution"], knowledge.phrases(call.language)
     reason, verdict = {"ask": _judge_question, "none": _judge_none}.get(solution["act"], _judge_calls)(call)
     if verdict == "pass" and call.slips("judge_too_strict"):
         call.made("judge_too_strict")
-        return {"reason": knowledge.phrases(call.language)["too_strict"], "verdict": "fail"}
+        return {"reason": fixed["too_strict"], "verdict": "fail"}
     return {"reason": reason, "verdict": verdict}
 
 
@@ -382,16 +379,16 @@ def _judge_calls(call: Call) -> tuple[str, str]:
         open_ones = tool["parameters"].get("required") or []
         absent = [name for name in open_ones if name not in made["arguments"]]
         if absent:
-            return fixed["lacks"].format(api=made["api"], name=absent[0]), "fail"
+            return fixed["lacks"].format(api=made["api"], what=absent[0]), "fail"
         for name in made["arguments"]:
             if name not in (tool["parameters"].get("properties") or {}):
-                return fixed["takes_no"].format(api=made["api"], name=name), "fail"
+                return fixed["takes_no"].format(api=made["api"], what=name), "fail"
         for value in _values(made["arguments"]):
             if value not in past and not _supported(value, text, basic, asked):
                 return fixed["unsupported"].format(value=repr(value)), "fail"
     wanted = len(split_requests(text, call.language))
     if len(solution["calls"]) != wanted:
-        return fixed["not_all"].format(wanted=wanted, done=len(solution["calls"])), "fail"
+        return fixed["wrong_number"].format(wanted=wanted, done=len(solution["calls"])), "fail"
     count = sum(len(_values(made["arguments"])) for made in solution["calls"])
     return fixed["all_fine"].format(count=count), "pass"
 
@@ -399,22 +396,22 @@ def _judge_calls(call: Call) -> tuple[str, str]:
 def _judge_question(call: Call) -> tuple[str, str]:
     missing, fixed = call.blocks["solution"]["missing"], knowledge.phrases(call.language)
     if missing == ["platform"]:
-        return fixed["platform_open"], "pass"
+        return fixed["open_platform"], "pass"
     known = {(tool["name"], leaf.path) for tool in call.blocks["tools"] for leaf in leaves(tool["parameters"]) if leaf.required}
     for entry in missing:
         api, _, path = entry.rpartition("/")[2].partition("#")
         if (api, path) not in known:
-            return fixed["not_needed"].format(entry=entry), "fail"
-    return fixed["left_open"].format(missing=", ".join(missing)), "pass"
+            return fixed["no_need"].format(what=entry), "fail"
+    return fixed["left_open"].format(what=", ".join(missing)), "pass"
 
 
 def _judge_none(call: Call) -> tuple[str, str]:
     mine, fixed = _stems(call.blocks["query"]), knowledge.phrases(call.language)
     for tool in call.blocks["tools"]:
-        words = _stems(tool["description"]) - _SMALL
+        words = _stems(tool["description"]) - _SMALL - chinese.COMMON_PAIRS
         if len(words) > 2 and len(mine & words) >= 0.8 * len(words):
-            return fixed["there_is_one"].format(api=tool["name"], what=tool["description"]), "fail"
-    return fixed["none_fits"], "pass"
+            return fixed["does_it"].format(api=tool["name"], what=tool["description"]), "fail"
+    return fixed["none_does"], "pass"
 
 
 _SMALL = {normal.stem(word) for word in ("a", "an", "the", "of", "to", "for", "in", "on", "with", "and", "or", "by", "from", "that", "is")}
