@@ -20,9 +20,9 @@ from pipelines.verify.rules import Item
 NO_MISTAKES: dict[str, float] = {}
 
 
-def make_run(folder: Path, rates: dict[str, float] | None = None, **overrides: object) -> dict[str, int]:
+def make_run(folder: Path, rates: dict[str, float] | None = None, preset: config.Preset = "tiny", **overrides: object) -> dict[str, int]:
     """The pipeline without Prefect; `rates` sets how often the offline model errs."""
-    settings, origin = config.load("tiny", None, overrides)
+    settings, origin = config.load(preset, None, overrides)
 
     def model(ledger: Ledger) -> LLM:
         client = offline_http_client(rates=rates) if rates is not None else None
