@@ -2,7 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup dataset test lint schemas clean
+# Tests that start servers, workers, browsers and processes to kill: some minutes, so a target of their own.
+PROCESSES := tests/deployed tests/llm/test_kill.py
+
+.PHONY: setup dataset test test-processes lint schemas clean
 
 setup: .venv/.done
 
@@ -15,7 +18,10 @@ dataset: setup
 	$(BIN)/ptool run --preset quick
 
 test: setup lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(PROCESSES))
+
+test-processes: setup
+	$(BIN)/python -m pytest $(PROCESSES)
 
 lint: setup
 	$(BIN)/ruff format --check --quiet .

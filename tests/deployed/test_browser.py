@@ -39,8 +39,8 @@ class Visit:
             self.problems.append(f"{words} {url}")
 
     def _stumbled(self, words: str) -> None:
-        """An error in a script; Prefect's graph measures itself once more after one has left its page."""
-        if "reading 'getBoundingClientRect'" not in words:
+        """An error in a script; Prefect's graph goes on moving its nodes for a while after one has left its page."""
+        if not words.startswith("Cannot read properties of null (reading '"):
             self.problems.append(words)
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -129,8 +128,9 @@ def test_a_shard_that_dies_three_times_stops_the_run_and_the_others_are_kept(ser
     assert done.returncode == 3, done.stderr
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ptool: 08_samples: shard 1 died 3 times with its worker process")
-    assert re.search(r"[12] of 3 shards are finished and kept", last)  # the last one may still be waiting for the one worker
-    assert sorted(path.parent.name for path in (tmp_path / "run").glob("parts/*/done")) == ["shard_0000", "shard_0002"]
+    done_shards = {path.parent.name for path in (tmp_path / "run").glob("parts/*/done")}
+    assert done_shards <= {"shard_0000", "shard_0002"}
+    assert f"{len(done_shards)} of 3 shards are finished and kept" in last
     again = ptool(server, *arguments[:3], *arguments[5:])
     assert again.returncode == 0, again.stderr
 
