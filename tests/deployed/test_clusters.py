@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -130,7 +131,9 @@ def test_a_shard_that_dies_three_times_stops_the_run_and_the_others_are_kept(ser
     assert last.startswith("ptool: 08_samples: shard 1 died 3 times with its worker process")
     done_shards = {path.parent.name for path in (tmp_path / "run").glob("parts/*/done")}
     assert done_shards <= {"shard_0000", "shard_0002"}
-    assert f"{len(done_shards)} of 3 shards are finished and kept" in last
+    told = re.search(r"(\d) of 3 shards are finished and kept", last)
+    assert told is not None
+    assert 1 <= int(told[1]) <= len(done_shards)  # the last shard may end while the message is written
     again = ptool(server, *arguments[:3], *arguments[5:])
     assert again.returncode == 0, again.stderr
 
