@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -102,3 +102,15 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
                     yield number, line
     except OSError as error:
         raise ConfigError(f"{path}: cannot read: {error.strerror}") from None
+
+
+def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted paths back to nested arguments."""
+    nested: dict[str, Any] = {}
+    for path, value in flat.items():
+        *parents, last = path.split(".")
+        place = nested
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = value
+    return nested

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pipelines.jsonio import unflatten as unflatten
 from pipelines.records import API, FeatureNode, Platform, Preference, Profile, Scenario, Utility
 
 
@@ -105,18 +106,6 @@ def flatten(arguments: Mapping[str, Any], parameters: Mapping[str, Any], prefix:
         else:
             flat[path] = value
     return flat
-
-
-def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted paths back to nested arguments."""
-    nested: dict[str, Any] = {}
-    for path, value in flat.items():
-        *parents, last = path.split(".")
-        place = nested
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        place[last] = value
-    return nested
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import yaml
 from pipelines.config.files import MAX_FILE_BYTES, read_yaml, refuse_keys, validated
 from pipelines.config.run import Preset, RunConfig
 from pipelines.errors import ConfigError
+from pipelines.jsonio import unflatten
 
 PRESETS: dict[Preset, dict[str, Any]] = {
     "tiny": {
@@ -62,7 +63,7 @@ def load(
     if file is not None and isinstance(given.get("scenarios"), list):
         given["scenarios"] = [_beside(file, item) for item in given["scenarios"]]
     layers.append((str(file), {key: value for key, value in given.items() if key != "preset"}))
-    layers.append(("--set", _nest(overrides or {})))
+    layers.append(("--set", unflatten(overrides or {})))
     for name, layer in layers:
         for key, value in layer.items():
             old = merged.get(key)
@@ -80,17 +81,6 @@ def _beside(file: Path, item: Any) -> Any:
     if isinstance(item, str) and item.endswith((".yaml", ".yml")) and not Path(item).is_absolute():
         return str(file.parent / item)
     return item
-
-
-def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    nested: dict[str, Any] = {}
-    for key, value in flat.items():
-        *parents, last = key.split(".")
-        place = nested
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        place[last] = value
-    return nested
 
 
 def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
