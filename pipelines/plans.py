@@ -221,8 +221,8 @@ class _Draw:
         if not isinstance(made, dict):
             return made
         now = local_now(self.ctx.config.now, self.cell.profile.timezone)
-        hours = next(c.hours for c in self.cell.scenario.contexts if c.name == self.context)
-        asked = at_hour(self.rng, now + timedelta(days=self.rng.randint(0, 6)), hours)
+        situation = next(c for c in self.cell.scenario.contexts if c.name == self.context)
+        asked = at_hour(self.rng, now + timedelta(days=self.rng.randint(0, 6)), situation)
         fields: dict[str, Any] = {
             "id": slot_id, "user": self.cell.profile.id, "scenario": self.cell.scenario.id, "context": self.context,
             "capability": self.capability, "attempt": attempt, "kinds": [], "platform": "", "api": "", "arguments": [],

@@ -60,6 +60,9 @@ class Situation(Record):
     hours: tuple[int, int] = (7, 21)
     """First and last local hour, 0 to 23, in which it usually comes up; the span may pass midnight."""
 
+    workdays: bool = False
+    """True when it comes up from Monday to Friday only."""
+
 
 class Capability(Record):
     """Something that every platform of the scenario can do. Source: the scenario file, `tools.expand_scenarios`."""

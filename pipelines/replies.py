@@ -26,6 +26,9 @@ class ContextReply(NamedThing):
     hours: list[int] = Field(default=[7, 21], min_length=2, max_length=2)
     """First and last local hour, 0 to 23, in which it usually comes up; the span may pass midnight."""
 
+    workdays: bool = False
+    """True when it comes up from Monday to Friday only."""
+
     @field_validator("hours")
     @classmethod
     def _of_a_day(cls, value: list[int]) -> list[int]:

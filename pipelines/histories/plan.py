@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pipelines.config import RunConfig
-from pipelines.records import Capability, Drift, Occasion, Platform, Profile, Scenario
+from pipelines.records import Capability, Drift, Occasion, Platform, Profile, Scenario, Situation
 from pipelines.world import World, preference_of, ranking, utility, weights_of
 
 DAYS_BACK = 240
@@ -85,7 +85,7 @@ def plan_events(
     plan = []
     for context in contexts:
         day = _seasonal_day(rng, now, days, season[context])
-        moment = at_hour(rng, day, situations[context].hours)
+        moment = at_hour(rng, day, situations[context])
         capability = rng.choices(list(capabilities), [3.0 if c.open else 1.0 for c in capabilities.values()])[0]
         weights = _weights_then(profile, scenario, context, drift, moment)
         plan.append(_choose(rng, config, world, scenario, context, capabilities[capability], weights, moment))
@@ -138,9 +138,11 @@ def _choose(
     return PlannedEvent(moment, chosen.id, api.name, context, kind, rating, returned)
 
 
-def at_hour(rng: random.Random, day: datetime, hours: tuple[int, int]) -> datetime:
-    """A moment of that day within the hours in which a context usually comes up."""
-    first, last = hours
+def at_hour(rng: random.Random, day: datetime, context: Situation) -> datetime:
+    """A moment of that day, or of the workday before it, within the hours in which a context usually comes up."""
+    if context.workdays:
+        day -= timedelta(days=max(day.weekday() - 4, 0))
+    first, last = context.hours
     hour = (first + rng.randint(0, (last - first) % 24)) % 24
     return day.replace(hour=hour, minute=rng.choice(range(0, 60, 5)), second=0, microsecond=0)
 

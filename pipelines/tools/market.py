@@ -140,7 +140,9 @@ def _scenario(spec: ScenarioSpec, reply: ScenarioReply, config: RunConfig, capab
     """
     values = _scenario_values(spec, config)
     traits = [Trait(name=t.name, description=t.description) for t in reply.traits]
-    contexts = [Situation(name=c.name, description=c.description, hours=(c.hours[0], c.hours[1])) for c in reply.contexts]
+    contexts = [
+        Situation(name=c.name, description=c.description, hours=(c.hours[0], c.hours[1]), workdays=c.workdays) for c in reply.contexts
+    ]
     if spec.contexts is not None:
         contexts = [Situation(name=identifier(c.name), description=c.description) for c in spec.contexts]
     for what, found, wanted in (

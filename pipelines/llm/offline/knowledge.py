@@ -49,6 +49,8 @@ class Situation(Part):
     """A noun phrase for prompts: "costly electronics"."""
     hours: tuple[int, int] = (7, 21)
     """First and last hour of the day in which it usually comes up."""
+    workdays: bool = False
+    """Monday to Friday only."""
     pulls: dict[str, float]
     """How strongly this situation pulls towards a trait, in [0, 1]; traits not named: 0.1."""
     cues: list[str] = Field(min_length=8)

@@ -21,7 +21,7 @@ def expand_scenario(call: Call) -> dict[str, Any]:
     traits = known.traits if known else lex.traits
     situations = [*(known.situations if known else ()), *lex.situations]
     contexts = given.get("contexts") or [
-        {"name": s.name, "description": s.phrase, "hours": list(s.hours)} for s in situations[: wanted["contexts"]]
+        {"name": s.name, "description": s.phrase, "hours": list(s.hours), "workdays": s.workdays} for s in situations[: wanted["contexts"]]
     ]
     capabilities = [dict(item) for item in given.get("capabilities") or ()]
     names = {item["name"] for item in capabilities}

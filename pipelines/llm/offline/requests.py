@@ -70,7 +70,7 @@ def simulate(call: Call) -> dict[str, Any]:
         chosen = [leaf for leaf in leaves(api["parameters"]) if leaf.required or rng.random() < 0.3]
         facts = _facts(market, capability, chosen)
         day = datetime.fromisoformat(event["time"]).date()
-        situation = market.situation(event["context"])
+        situation = market.situation_of(event["context"], basic)
         for _ in range(4):  # a person does not write the same line twice
             values = values_for(rng, facts, situation.name, day, fixed=basic)
             summary = deed(rng, market.ability(capability, text), values, situation)
@@ -142,7 +142,7 @@ def write(call: Call) -> dict[str, Any]:
         today = datetime.fromisoformat(slot["asked_at"]).date()
         wishes = [_wish(market, part) for part in parts]
         text = requests_in_one(
-            rng, wishes, market.situation(slot["context"]), today, call.language, slot.get("tone"), slot.get("length", "medium")
+            rng, wishes, market.situation_of(slot["context"], basic), today, call.language, slot.get("tone"), slot.get("length", "medium")
         )
         if slot.get("name_platform"):
             text += fixed["marks"]["gap"] + rng.choice(fixed["namings"]).format(slot["name_platform"])

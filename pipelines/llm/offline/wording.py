@@ -16,7 +16,7 @@ from typing import Any
 from pipelines import normal
 from pipelines.llm.offline import generic, knowledge
 from pipelines.llm.offline.concepts import Reading, Value, draw, read_all
-from pipelines.llm.offline.knowledge import HERE, SLOT, CapabilityText, Concept, Knowledge, Situation, phrases, read_bank
+from pipelines.llm.offline.knowledge import HERE, SLOT, CapabilityText, Concept, Knowledge, Situation, life_stages, phrases, read_bank
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,16 @@ class Market:
                 return situation
         text = next((str(c["description"]) for c in self.scenario["contexts"] if c["name"] == name), name.replace("_", " "))
         return _worded(name, text, self.language)
+
+    def situation_of(self, name: str, basic: Mapping[str, Any]) -> Situation:
+        """A context in the words of one person: who is retired does not speak of a job, where there is enough else to say."""
+        found = self.situation(name)
+        if basic.get("life_stage") != life_stages(self.language)[-1]:
+            return found
+        employed = tuple(phrases(self.language)["employed"])
+        cues = [cue for cue in found.cues if not any(word in cue.lower() for word in employed)]
+        trace = [text for text in found.trace if not any(word in text.lower() for word in employed)]
+        return found.model_copy(update={"cues": cues if len(cues) > 3 else found.cues, "trace": trace if len(trace) > 3 else found.trace})
 
     @property
     def situations(self) -> list[Situation]:
