@@ -20,6 +20,8 @@ from pipelines.world import World
 
 ALARM_AFTER = 4
 """Rounds before the yield of a cell is judged."""
+STUBBORN = 5
+"""Attempts at a special target before a plain one takes its place."""
 PATIENCE = 2
 """Rounds in which the structure may fail to support a special target before a plain one takes its place."""
 ALARM_BELOW = 0.1
@@ -161,8 +163,8 @@ async def fill_cell(
 ) -> CellResult:
     """Rounds until every slot holds a verified sample, the rounds are used up, or the yield alarm fires.
 
-    A target that the structure has not supported for `PATIENCE` rounds is drawn as a plain one, unless its share was asked
-    for by number; the coverage table tells both.
+    A target that the structure has not supported for `PATIENCE` rounds, or that `STUBBORN` answers have missed, is drawn
+    as a plain one, unless its share was asked for by number; the coverage table tells both.
     """
     result = CellResult(cell.key)
     wanted = {target.number: target for target in cell_targets(ctx, cell, quota, extra or {}, contexts or {})}
@@ -178,14 +180,17 @@ async def fill_cell(
             if number in filled:
                 continue
             attempts[number] += 1
+            special = wanted[number].special
+            usual = bool(special) and getattr(ctx.config.shares, special) is None
+            if usual and attempts[number] > STUBBORN:
+                wanted[number] = replace(wanted[number], special="")
             slot, rejected = draw_slot(ctx, cell, wanted[number], attempts[number], allowed)
             result.rejected.extend(rejected)
             if slot is not None:
                 slots.append(slot)
                 continue
             undrawn[number] += 1
-            special = wanted[number].special
-            if special and undrawn[number] >= PATIENCE and getattr(ctx.config.shares, special) is None:
+            if usual and undrawn[number] >= PATIENCE:
                 wanted[number] = replace(wanted[number], special="")
         if not slots and round_number > PATIENCE:
             break
